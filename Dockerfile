@@ -2,12 +2,15 @@
 #   docker build -t tensord . && docker run -p 8500:8500 -p 8501:8501 -v $PWD/models/my:/models/my -e MODEL_NAME=my tensord
 # Without Docker, a registry or a base image: deploy/image.sh, which also tries what it has built.
 # With --build-arg MPI=1 it can train over several processes (docs/fine-tuning.md): all of Debian's base then, with Open MPI, and an
-# sshd that mpirun's workers run as.
+# sshd that mpirun's workers run as. With --build-arg GPU=1 it holds the module for NVIDIA's GPUs, and no library of NVIDIA's: the
+# driver's come from the host (docker run --gpus all, with NVIDIA's container toolkit); without one it serves on the CPU.
 ARG BASE=debian:bookworm-slim
 ARG MPI=
+ARG GPU=
 
 FROM $BASE AS build
 ARG MPI
+ARG GPU
 WORKDIR /src
 COPY deploy/packages.sh deploy/packages.sh
 RUN deploy/packages.sh build run image grpc ${MPI:+mpi_build}
@@ -16,9 +19,11 @@ COPY deploy/grpc.sh deploy/grpc.sh
 COPY deploy/grpc deploy/grpc
 ARG GRPC_ARCHIVE=
 RUN GRPC_ARCHIVE="$GRPC_ARCHIVE" deploy/grpc.sh /opt/grpc
+COPY deploy/cuda.sh deploy/cuda.sh
+RUN test -z "$GPU" || deploy/cuda.sh /opt/cuda
 COPY . .
-RUN cmake --preset release -DTD_GRPC=source -DTD_GRPC_ROOT=/opt/grpc \
- && cmake --build build --target tensord tensorctl tensord_shared man ${MPI:+tensord_mpi} \
+RUN CUDA_HOME=/opt/cuda cmake --preset release -DTD_GRPC=source -DTD_GRPC_ROOT=/opt/grpc \
+ && cmake --build build --target tensord tensorctl tensord_shared man ${MPI:+tensord_mpi} ${GPU:+tensord_cuda} \
  && cmake --install build --prefix /opt/tensord --strip
 RUN deploy/image_root.sh /opt/tensord /image
 
@@ -37,11 +42,14 @@ RUN test -z "$MPI" || { d=/var/lib/tensord \
 COPY --from=build /opt/tensord /usr/local
 
 FROM serving${MPI:+_mpi}
+ARG GPU
 COPY deploy/entrypoint.sh /usr/local/bin/tensord-entrypoint
 COPY --from=build --chown=10001:0 /image/var/lib/tensord /var/lib/tensord
 USER 10001:0
 # Threads keep no blocks for themselves: what is free can be given back (docs/security.md).
 ENV MODEL_NAME=model MODEL_BASE_PATH=/models GLIBC_TUNABLES=glibc.malloc.tcache_count=0
+# What NVIDIA's container toolkit is asked for: nothing of an image for the CPU.
+ENV NVIDIA_VISIBLE_DEVICES=${GPU:+all} NVIDIA_DRIVER_CAPABILITIES=${GPU:+compute,utility}
 EXPOSE 8500 8501
 # What the daemon writes: scratch files, uploads, jobs. All else may be mounted read-only.
 VOLUME /var/lib/tensord

@@ -17,6 +17,7 @@ int td_cli_debug(int argc, char **argv); /* a signature node by node, against it
 int td_cli_finetune(int argc, char **argv); /* files and jobs: create, list, watch, pause, .. */
 int td_cli_train(int argc, char **argv);    /* a job without a server: the tensord beside this program */
 int td_cli_quantize(int argc, char **argv); /* lower precision: the same tensord */
+int td_cli_devices(int argc, char **argv);  /* GPUs: of a server, or of this machine */
 int td_cli_gradient(int argc, char **argv); /* the gradient of an output; of a SavedModel with --dir */
 
 /* Without a server, through libtensord: */

@@ -97,6 +97,7 @@ static bool option(struct tdc_args *a, int argc, char **argv, int *i)
                  {"rtol", &a->rtol},
                  {"atol", &a->atol},
                  {"op_library", &a->op_library},
+                 {"device_module", &a->device_module},
                  {"dir", &a->dir},
                  {"kind", &a->kind},
                  {"output-gradients", &a->output_gradients},
@@ -141,7 +142,7 @@ static bool option(struct tdc_args *a, int argc, char **argv, int *i)
 
 bool tdc_args_parse(struct tdc_args *a, int argc, char **argv, const char *wanted)
 {
-    *a = (struct tdc_args){.server = DEFAULT_SERVER, .timeout = 60};
+    *a = (struct tdc_args){.timeout = 60};
     for (int i = 1; i < argc; i++) {
         if (argv[i][0] != '-' && a->model == NULL) {
             a->model = argv[i];
@@ -151,6 +152,8 @@ bool tdc_args_parse(struct tdc_args *a, int argc, char **argv, const char *wante
             return false;
         }
     }
+    a->asks = a->server != NULL;
+    a->server = a->asks ? a->server : DEFAULT_SERVER;
     if (wanted != NULL && a->model == NULL) {
         fprintf(stderr, "tensorctl %s: which %s?\n%s", argv[0], wanted, tdc_usage(argv[0]));
         return false;

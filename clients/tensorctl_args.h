@@ -12,11 +12,13 @@
 
 struct tdc_args {
     const char *server; /* host:port; default 127.0.0.1:8500 */
+    bool asks;          /* it was given */
     const char *model;  /* the positional argument; NULL none */
     const char *signature, *label, *inputs, *token;
     int64_t version;
     double timeout;
-    const char *op_library; /* of run and inspect: NULL none */
+    const char *op_library;    /* of run and inspect: NULL none */
+    const char *device_module; /* of devices: NULL none */
     bool json;
     /* of debug and run: */
     const char *mode, *values, *max_nodes, *rtol, *atol; /* NULL not given */
@@ -35,7 +37,8 @@ struct tdc_args {
     int n_outputs;
 };
 /* --server= --model= --signature= --version= --label= --inputs= --output= (repeatable) --token= --timeout=
- * --json, of run and inspect --op_library=, of the debugger --mode= --values= --max-nodes= --rtol= --atol=
+ * --json, of run and inspect --op_library=, of devices
+ * --device_module=, of the debugger --mode= --values= --max-nodes= --rtol= --atol=
  * --watch= (repeatable) --eager --print-nodes --stop-on-nonfinite, and of gradients --dir= --target= --wrt=
  * (both repeatable) --kind= --output-gradients= --vector= --unconnected= --recompute, of finetune --limit=
  * --purpose= --wait, each also as two words.

@@ -110,6 +110,9 @@ int tdc_debug(struct tdc_client *c, const struct tdc_ask *ask, const char *optio
 /* What the signatures of a model have compiled: a JSON document, freed with tdc_free. */
 int tdc_functions(struct tdc_client *c, const struct tdc_ask *ask, char **json, struct tdc_error *err);
 
+/* The devices that a server's models run on: a JSON document, freed with tdc_free. */
+int tdc_devices(struct tdc_client *c, char **json, struct tdc_error *err);
+
 struct tdc_status {
     int64_t version;
     int state, code;

@@ -1,4 +1,5 @@
-/* clients/tensord_debug.c - tensord.v1.Debug and tensord.v1.Models.Functions on the client's side.
+/* clients/tensord_debug.c - tensord.v1.Debug and tensord.v1.Models.Functions and Devices on the client's
+ * side.
  *
  * A DebugRequest is a PredictRequest with one more field behind it, so the messages of Predict are made
  * (tdc_send), packed, and the options appended as bytes of that field. Answers are documents of JSON, handed
@@ -86,6 +87,19 @@ int tdc_functions(struct tdc_client *c, const struct tdc_ask *ask, char **json, 
                           &tensord__v1__functions_response__descriptor, &reply, err);
     if (rc == 0) {
         rc = take(((const Tensord__V1__FunctionsResponse *)reply)->json, json, err);
+        protobuf_c_message_free_unpacked(reply, NULL);
+    }
+    return rc;
+}
+
+int tdc_devices(struct tdc_client *c, char **json, struct tdc_error *err)
+{
+    Tensord__V1__DevicesRequest m = TENSORD__V1__DEVICES_REQUEST__INIT;
+    ProtobufCMessage *reply;
+    int rc = tdc_exchange(c, "/tensord.v1.Models/Devices", &m.base,
+                          &tensord__v1__devices_response__descriptor, &reply, err);
+    if (rc == 0) {
+        rc = take(((const Tensord__V1__DevicesResponse *)reply)->json, json, err);
         protobuf_c_message_free_unpacked(reply, NULL);
     }
     return rc;

@@ -1,26 +1,28 @@
 #!/usr/bin/env bash
 # Builds the image and tries it, on a Debian 12 and as root, with nothing from a registry: a base made by debootstrap from the package
 # mirror that this machine uses, the Dockerfile built by buildah (chroot isolation, vfs storage: no kernel module, no daemon).
-#   deploy/image.sh [--mpi] [--no-check]
+#   deploy/image.sh [--mpi] [--gpu] [--no-check]
 #     --mpi        the image of --build-arg MPI=1
+#     --gpu        the image of --build-arg GPU=1; the check finds no driver, and so how it serves on the CPU
 #     --no-check   do not start it
 # Everything lies in build/image (some 30 GB; TENSORD_IMAGE_DIR: elsewhere), layers are kept: a second run builds what has changed.
 # GRPC_ARCHIVE: gRPC's source archive where the build's pip cannot fetch it (deploy/grpc.sh). With CCACHE_DIR set that folder is the
 # compilers' cache. The image ends up as build/image/tensord.tar (docker load -i, ctr import).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-mpi="" check=1
+mpi="" gpu="" check=1
 for a in "$@"; do
   case $a in
   --mpi) mpi=1 ;;
+  --gpu) gpu=1 ;;
   --no-check) check="" ;;
-  *) sed -n '2,9s/^# \?//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,10s/^# \?//p' "$0" >&2; exit 2 ;;
   esac
 done
 [ "$(id -u)" = 0 ] || { echo "deploy/image.sh: roots of file systems are made by root" >&2; exit 1; }
 deploy/packages.sh make_image
 work=${TENSORD_IMAGE_DIR:-$PWD/build/image}
-name=tensord${mpi:+-mpi}
+name=tensord${mpi:+-mpi}${gpu:+-gpu}
 mkdir -p "$work" ${CCACHE_DIR:+"$CCACHE_DIR"}
 b() { buildah --root "$work/storage" --runroot "$work/run" --storage-driver vfs "$@"; }
 
@@ -42,7 +44,7 @@ if [ ! -e "$work/base/made" ]; then
 fi
 
 echo "image: buildah, as the Dockerfile says"
-b bud --isolation chroot --layers --format docker --build-arg BASE=localhost/tensord-base ${mpi:+--build-arg MPI=1} \
+b bud --isolation chroot --layers --format docker --build-arg BASE=localhost/tensord-base ${mpi:+--build-arg MPI=1} ${gpu:+--build-arg GPU=1} \
   ${GRPC_ARCHIVE:+--volume "$(realpath "$GRPC_ARCHIVE"):/grpcio.tar.gz:ro" --build-arg GRPC_ARCHIVE=/grpcio.tar.gz} \
   ${CCACHE_DIR:+--volume "$CCACHE_DIR:/root/.cache/ccache"} -t "localhost/$name" . >"$work/build.log" 2>&1 ||
   { tail -40 "$work/build.log" >&2; exit 1; }

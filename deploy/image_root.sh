@@ -20,7 +20,14 @@ printf 'passwd: files\ngroup: files\nhosts: files dns\n' >"$out/etc/nsswitch.con
 # Each library under the name that is asked for: the loader looks here without a cache. OpenBLAS is opened by name, when it is needed.
 libraries() { ldd "$@" | awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 } $1 ~ /ld-linux/ { print $1, $1 }' | sort -u; }
 blas=$(ls "$lib"/openblas-pthread/libopenblas.so.0)
-{ libraries "$prefix/bin/tensord" "$prefix/bin/tensorctl" "$blas" /bin/dash; echo "libopenblas.so.0 $blas"; } | sort -u |
+module=$prefix/lib/tensord/tensord_cuda.so
+if [ -e "$module" ]; then
+  install -D -m755 "$module" "$out/usr/local/lib/tensord/tensord_cuda.so"
+  echo 12 >"$out/etc/debian_version" # so NVIDIA's container toolkit puts the driver's libraries where the loader looks here
+else
+  module=""
+fi
+{ libraries "$prefix/bin/tensord" "$prefix/bin/tensorctl" "$blas" /bin/dash ${module:+"$module"}; echo "libopenblas.so.0 $blas"; } | sort -u |
   while read -r name path; do
     case $name in
     /*) install -D -m755 "$(readlink -f "$path")" "$out/usr$name" ;;

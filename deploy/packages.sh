@@ -6,7 +6,7 @@ set -euo pipefail
 build="gcc g++ cmake ninja-build pkg-config protobuf-c-compiler protobuf-compiler libprotobuf-c-dev libmicrohttpd-dev libgnutls28-dev libgrpc-dev libabsl-dev
   libjansson-dev libopenblas-dev liblapacke-dev libdnnl-dev libre2-dev libicu-dev libsnappy-dev zlib1g-dev libsqlite3-dev libpng-dev libjpeg-dev libgif-dev
   ccache curl ca-certificates"
-test="python3 python3-venv clang clang-format clang-tidy universal-ctags libclang-rt-14-dev llvm-14 wrk nghttp2-client libb64-0d openssl git
+test="python3 python3-venv clang lld clang-format clang-tidy universal-ctags libclang-rt-14-dev llvm-14 wrk nghttp2-client libb64-0d openssl git
   libopenmpi-dev openmpi-bin"
 run="libmicrohttpd12 libgnutls30 libjansson4 libprotobuf-c1 libopenblas0-pthread liblapacke libdnnl2 libre2-9 libicu72 libsnappy1v5 zlib1g libsqlite3-0
   libpng16-16 libjpeg62-turbo libgif7 libssl3 ca-certificates"

@@ -50,7 +50,16 @@ static const struct flag {
 #include "server/base/options.def"
 };
 
-enum source { SOURCE_COUNTED, SOURCE_VERSION, SOURCE_TRITON, SOURCE_JOBS, SOURCE_CLIENTS, SOURCE_PROCESS };
+enum source {
+    SOURCE_COUNTED,
+    SOURCE_VERSION,
+    SOURCE_TRITON,
+    SOURCE_JOBS,
+    SOURCE_CLIENTS,
+    SOURCE_DEVICE,
+    SOURCE_GPU,
+    SOURCE_PROCESS
+};
 
 static const struct metric {
     enum source source;
@@ -67,6 +76,9 @@ static const struct metric {
 #define METRIC_OF_JOBS(type, name, status, member, help) {SOURCE_JOBS, #type, name, #status, help, 0, 0, 0},
 #define METRIC_OF_CLIENTS(type, name, reason, member, help)                                                  \
     {SOURCE_CLIENTS, #type, name, #reason, help, 0, 0, 0},
+#define METRIC_OF_DEVICE(type, name, direction, member, help)                                                \
+    {SOURCE_DEVICE, #type, name, #direction, help, 0, 0, 0},
+#define METRIC_OF_TRITON_GPU(type, name, member, help) {SOURCE_GPU, #type, name, "gpu_uuid", help, 0, 0, 0},
 #define METRIC_OF_PROCESS(type, name, look, help) {SOURCE_PROCESS, #type, name, "", help, 0, 0, 0},
 #include "server/base/metrics.def"
 };
@@ -256,6 +268,8 @@ static void put_labels(const struct metric *m)
         fputs(strcmp(m->labels, "NULL") == 0 ? "" : "status", stdout);
     } else if (m->source == SOURCE_CLIENTS) {
         fputs(strcmp(m->labels, "NULL") == 0 ? "" : "reason", stdout);
+    } else if (m->source == SOURCE_DEVICE) {
+        fputs(strcmp(m->labels, "NULL") == 0 ? "device" : "device, direction", stdout);
     } else {
         fputs(m->labels, stdout);
     }
@@ -303,6 +317,8 @@ static void metrics_md(void)
     put_metrics("The same under Triton's names", SOURCE_TRITON, false);
     put_metrics("Of fine-tuning", SOURCE_JOBS, false);
     put_metrics("Of clients", SOURCE_CLIENTS, false);
+    put_metrics("Of each GPU that models run on", SOURCE_DEVICE, false);
+    put_metrics("The same under Triton's names", SOURCE_GPU, false);
     put_metrics("Of the process", SOURCE_PROCESS, false);
 }
 

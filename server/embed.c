@@ -17,7 +17,7 @@
 #include "server/debug/debug.h"
 #include "server/embed.h"
 #include "server/embed_pool.h"
-#include "server/models/devices.h"
+#include "server/models/devices_json.h"
 #include "server/models/inspect.h"
 #include "server/op_library.h"
 #include "server/op_list.h"
@@ -59,20 +59,27 @@ static enum td_code load(tensord_model *m, const char *dir, const tensord_option
     if (td_embed_module != NULL) {
         TD_TRY(td_embed_module(&m->engine, err));
     }
-    const struct td_devices_opts devices = {.devices = opts->devices, .module = opts->device_module};
+    struct td_devices_opts devices = {
+        .devices = opts->devices,
+        .module = opts->device_module,
+        .device = {.pinned = TD_DEVICES_PINNED, .graph_run = TD_DEVICES_GRAPH_RUN},
+        .most = 1};
+    TD_TRY(td_devices_options(opts->device_options, &devices.device, err));
     TD_TRY(td_devices_open(&devices, &m->engine, &m->devices, err));
     TD_TRY(td_op_libraries_open(opts->op_library, &m->engine, &m->libraries, err));
-    const struct td_servable_opts o = {.ops = m->engine.ops,
-                                       .tags = opts->tags,
-                                       .state_dir = opts->scratch_dir,
-                                       .kernels = kernels_named(opts->kernels),
-                                       .passes_off = opts->passes_off,
-                                       .device = td_embed_device != NULL ? td_embed_device
-                                                                         : td_devices_device(m->devices)};
     if (opts->threads > 1) {
         TD_TRY(td_embed_pool_new(opts->threads, &m->pool, err));
     }
     m->run.pool = td_embed_pool_of(m->pool);
+    const struct td_servable_opts o = {.ops = m->engine.ops,
+                                       .pool = m->run.pool,
+                                       .tags = opts->tags,
+                                       .state_dir = opts->scratch_dir,
+                                       .kernels = kernels_named(opts->kernels),
+                                       .passes_off = opts->passes_off,
+                                       .devices = td_embed_device != NULL
+                                                      ? (struct td_devices_list){{td_embed_device}, 1}
+                                                      : td_devices_opened(m->devices)};
     return td_servable_load("model", 1, dir, &o, &m->servable, err);
 }
 
@@ -512,6 +519,21 @@ int tensord_checkpoint_json(const char *path, char **out, tensord_error *error)
 {
     struct td_err err = {0};
     return td_inspect_checkpoint_json(path, out, &err) ? report(&err, error) : 0;
+}
+
+int tensord_devices_json(const char *device_module, char **out, tensord_error *error)
+{
+    struct td_err err = {0};
+    struct td_devices *d;
+    const struct td_devices_opts opts = {.module = device_module};
+    if (td_devices_look(&opts, &d, &err)) {
+        return report(&err, error);
+    }
+    json_t *doc = td_devices_json(d);
+    *out = json_dumps(doc, JSON_INDENT(2));
+    json_decref(doc);
+    td_devices_close(d);
+    return *out == NULL ? report((td_no_memory(&err, 1, "a document"), &err), error) : 0;
 }
 
 const char *tensord_version(void)

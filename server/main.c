@@ -57,6 +57,7 @@ enum { EXIT_DRAINED = 0, EXIT_OTHER = 1, EXIT_BAD_SETUP = 2 };
 enum { N_HTTP = 2 };                   /* TF Serving's port, and KServe's own */
 enum { WAIT_MORE_S = 5 };              /* who waits for a load hears how it ended */
 enum { ASK_MS = 1000, EXTEND_S = 30 }; /* while models load, how often, and for how much longer */
+enum { GPU_STREAMS = 4 };              /* where --gpu_streams does not say: see docs/gpu.md */
 enum { QUIET_MS = 500 };               /* the first requests come before what only later ones gain by */
 
 struct server {
@@ -154,15 +155,21 @@ static enum td_code read_files(struct server *s, struct td_err *err)
                : TD_OK;
 }
 
+/* Inside one op of a library's. */
+static int op_threads(const struct td_options *o)
+{
+    return o->intra_op_threads > 0                  ? (int)o->intra_op_threads
+           : o->tensorflow_intra_op_parallelism > 0 ? (int)o->tensorflow_intra_op_parallelism
+                                                    : 1;
+}
+
 static enum td_code start_workers(struct server *s, struct td_err *err)
 {
     const struct td_options *o = &s->options;
-    const int64_t threads = o->intra_op_threads > 0                  ? o->intra_op_threads
-                            : o->tensorflow_intra_op_parallelism > 0 ? o->tensorflow_intra_op_parallelism
-                                                                     : 1;
-    const int workers = td_cores_usable("") / (int)threads;
-    td_threads_set((int)threads);
+    const int threads = op_threads(o), workers = td_cores_usable("") / threads;
     const struct td_workers_opts opts = {
+        .devices = td_devices_opened(s->engine.devices).n,
+        .device_runs = o->gpu_streams > 0 ? (int)o->gpu_streams : GPU_STREAMS,
         .workers = o->lanes > 0   ? (int)o->lanes
                    : threads == 1 ? 0
                    : workers > 0  ? workers
@@ -181,7 +188,6 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
     const int cores = td_cores_usable("");
     uint64_t most_resident;
     TD_TRY(td_memory_resident_limit(o->max_resident_bytes, o->lazy_loading, &most_resident, err));
-    TD_TRY(td_engine_start(o, s->state_dir, &s->engine, err));
     const struct td_registry_opts opts = {
         .servable = {.ops = s->engine.engine.ops,
                      .tags = o->saved_model_tags,
@@ -192,10 +198,11 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
                                                                       : TD_KERNELS_FAST,
                      .trial_ns = o->kernel_trials_ms * 1000000,
                      .timings = s->engine.engine.timings,
+                     .pool = td_workers_pool(s->workers),
                      .passes_off = o->passes_off[0] != '\0' ? o->passes_off : NULL,
                      .no_soft_placement = o->no_soft_placement,
                      .log_placement = o->log_device_placement,
-                     .device = td_devices_device(s->engine.devices)},
+                     .devices = td_devices_opened(s->engine.devices)},
         .poll_wait_s = (double)o->file_system_poll_wait_seconds,
         .model_dirs = s->model_dirs.roots != NULL ? &s->model_dirs : NULL,
         .max_load_retries = (int)o->max_num_load_retries,
@@ -247,6 +254,7 @@ static enum td_code start_grpc(struct server *s, struct td_err *err)
         .open_management = o->open_management,
         .access = s->access,
         .debug_api = o->enable_debug_api,
+        .devices = s->engine.devices,
         .shm = s->shm,
         .connections = s->connections,
         .calls = s->calls,
@@ -354,6 +362,8 @@ static enum td_code start(struct server *s, struct td_err *err)
     TD_TRY(enter_sandbox(s, err)); /* before the first thread */
     TD_TRY(td_spans_start(o->otlp_endpoint, o->trace_sampling, err));
     TD_TRY(td_request_log_start(o->request_log_dir, o->request_log_quota, err));
+    td_threads_set(op_threads(o));
+    TD_TRY(td_engine_start(o, s->state_dir, &s->engine, err));
     TD_TRY(start_workers(s, err));
     TD_TRY(td_shm_new((uint64_t)s->options.max_request_bytes, &s->shm, err));
     TD_TRY(td_connections_new(o->max_connections, o->max_connections_per_address, &s->connections, err));

@@ -25,13 +25,15 @@ static bool add(struct td_job_flags *f, int *n, const char *name, const char *va
 
 static enum td_code make_flags(const struct td_options *o, struct td_job_flags *f, struct td_err *err)
 {
-    char quota[24];
+    char quota[24], gpus[24];
     int n = 0;
+    (void)snprintf(gpus, sizeof gpus, "%lld", (long long)o->job_gpus);
     (void)snprintf(quota, sizeof quota, "%llu", (unsigned long long)td_disk_most(td_disk_state()));
     const bool whole = add(f, &n, "saved_model_tags", o->saved_model_tags) &&
                        add(f, &n, "op_library", o->op_library) && add(f, &n, "devices", o->job_devices) &&
-                       add(f, &n, "device_module", o->device_module) &&
+                       add(f, &n, "device_module", o->device_module) && add(f, &n, "job_gpus", gpus) &&
                        add(f, &n, "gpu_memory_limit", o->gpu_memory_limit) &&
+                       add(f, &n, "gpu_tf32", o->gpu_tf32 ? "true" : "false") &&
                        add(f, &n, "log_level", o->log_level) && add(f, &n, "state_quota", quota);
     return whole ? TD_OK : td_no_memory(err, sizeof *f, "the flags of jobs");
 }
@@ -47,6 +49,7 @@ enum td_code td_start_jobs(const struct td_options *o, const char *state_dir, st
                                       .most_running = (int)o->jobs_at_once,
                                       .most_waiting = (int)o->max_jobs,
                                       .cores = o->job_cores > 0 ? (int)o->job_cores : td_cores_usable(""),
+                                      .gpus = strcmp(o->job_devices, "cpu") == 0 ? 1 : (int)o->job_gpus,
                                       .memory = o->job_memory,
                                       .file_bytes = o->upload_max_bytes,
                                       .quota_bytes = o->upload_quota,

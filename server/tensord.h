@@ -49,6 +49,9 @@ typedef struct {
     int threads;             /* that one run may use, the caller's included; 0 and 1: it alone */
     const char *devices;     /* where runs compute: NULL or "cpu", "gpu", or "auto" */
     const char *device_module; /* path of the GPU's module; NULL: looked for where this library is */
+    /* "streams=4,memory_limit=BYTES,memory_fraction=0.5,pinned_memory=BYTES,graph_run=3,tf32=1": the daemon's
+     * flags for GPUs; NULL: none */
+    const char *device_options;
 } tensord_options;
 
 TENSORD_API int tensord_load(const char *dir, const tensord_options *opts, tensord_model **out,
@@ -104,6 +107,9 @@ TENSORD_API int tensord_debug_json(tensord_model *m, const char *signature, cons
 /* JSON text: names, dtypes, shapes and sizes in the checkpoint of a SavedModel directory, or at a checkpoint
  * prefix. Free with free(). */
 TENSORD_API int tensord_checkpoint_json(const char *path, char **out, tensord_error *err);
+/* JSON text: the GPUs that "gpu" in tensord_options would choose among, or what is missing. device_module: as
+ * there. Free with free(). */
+TENSORD_API int tensord_devices_json(const char *device_module, char **out, tensord_error *err);
 TENSORD_API const char *tensord_version(void);
 
 #ifdef __cplusplus

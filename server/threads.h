@@ -6,8 +6,8 @@
  *                 --file_system_poll_wait_seconds, for damage every second; makes loaders that help
  *   waker         (server/models/registry_cold.c) with --lazy_loading: sends on the requests that wait for a
  *                 version when it is loaded, will not be, or their time is over; runs none of them
- *   load          (server/models/registry_load.c) --num_load_threads of them, niced, and some that help while
- *                 all are long at it: load and unload versions
+ *   load          (server/models/registry_load.c) --num_load_threads of them, niced once something serves,
+ *                 and some that help while all are long at it: load and unload versions
  *   http accept   (server/base/accept_loop.c) accepts HTTP's connections, deals them out to the next
  *   http poll     (server/http/http.c) libmicrohttpd's: read, route, write; handle requests that are known to
  *                 be short
@@ -24,9 +24,10 @@
  *                 was loaded for them
  *   gRPC accept   (server/base/accept_loop.c) accepts gRPC's connections; server/grpc/grpc_accept.c counts
  *                 them, hands them to gRPC
- *   worker        (server/sched/workers.c) --lanes of them: run what had to wait, and whatever is not short,
- *                 and encode the answers, but large ones of HTTP
+ *   worker        (server/sched/workers.c) --lanes of them, and --gpu_streams more for each GPU there is: run
+ *                 what had to wait, and whatever is not short, and encode the answers, but large ones of HTTP
  *   trim          (server/base/trim.c) gives back what the allocator keeps after a burst
+ *   packs         (kernels/cpu/pack_keeper.c) writes packed weights into files, as nice as can be
  *   jobs          (server/jobs/job_queue.c) starts and ends the processes of fine-tuning jobs, publishes what
  *                 they made, wakes followers
  *   reaper        (server/sched/workers.c) drops waiting requests that are too late or whose client left
@@ -51,6 +52,9 @@
  *   connections.mu         connections by address; nothing is taken under it
  *   open_calls.mu          what open gRPC calls are charged; the budget's own locks under it
  *   metrics' making, latency's mu, access.lock: new cells; tokens. Nothing is taken under them
+ *   a primitive's weights, the list of packed ones, the queue of those to be written, the list of their files
+ *                          (kernels/cpu/dnnl_pack.c, pack_keeper.c, proto/bytes/packed_folder.c); files are
+ *                          opened and mapped under the first two
  *   locks inside core (a callable's, a resource's), each held alone
  *
  * SPDX-License-Identifier: Apache-2.0 */

@@ -10,8 +10,8 @@
  * that a process which is killed right after the rename has a successor that knows. When it is there the
  * progress is removed: the same command would train anew.
  *
- * Under mpirun the processes share the job; rank 0 has the work_dir, the others a directory each below it,
- * which may be on another machine.
+ * Under mpirun the processes share the job, and so do those that a job of several GPUs is made of; rank 0
+ * has the work_dir, the others a directory each below it, which may be on another machine.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/train_command.h"
@@ -55,6 +55,7 @@ static const char USAGE[] =
     "  --op_library=FILES       as the daemon's\n"
     "  --devices=cpu|auto|gpu   where it computes; the default is cpu\n"
     "  --device_module=FILE     as the daemon's\n"
+    "  --log_device_placement=true  as the daemon's, and what a GPU has done\n"
     "\n"
     "mpirun -n N tensord train ..: N processes share each batch; the result is the same.\n"
     "SIGINT or SIGTERM saves the job's progress, and the same command goes on. Exit status: 0 done, 75 "
@@ -63,7 +64,7 @@ static const char USAGE[] =
 
 struct command {
     const char *job, *model, *base_path, *output, *work_dir, *events, *threads, *tags, *op_library;
-    const char *devices, *device_module;
+    const char *devices, *device_module, *log_placement;
     bool help;
 };
 
@@ -88,11 +89,17 @@ static enum td_code read_arguments(struct command *c, int argc, char **argv, str
 {
     struct td_err err = {0};
     const struct td_command_option options[] = {
-        {"model", &c->model},           {"model_base_path", &c->base_path},
-        {"output", &c->output},         {"work_dir", &c->work_dir},
-        {"events", &c->events},         {"threads", &c->threads},
-        {"op_library", &c->op_library}, {"saved_model_tags", &c->tags},
-        {"devices", &c->devices},       {"device_module", &c->device_module},
+        {"model", &c->model},
+        {"model_base_path", &c->base_path},
+        {"output", &c->output},
+        {"work_dir", &c->work_dir},
+        {"events", &c->events},
+        {"threads", &c->threads},
+        {"op_library", &c->op_library},
+        {"saved_model_tags", &c->tags},
+        {"devices", &c->devices},
+        {"device_module", &c->device_module},
+        {"log_device_placement", &c->log_placement},
     };
     struct td_command_args args = {
         .options = options, .n_options = sizeof options / sizeof options[0], .what = "job", .place = &c->job};
@@ -108,6 +115,11 @@ static enum td_code read_arguments(struct command *c, int argc, char **argv, str
                         "which model? One of --model=NAME=DIR, --model_base_path=DIR");
     }
     return TD_OK;
+}
+
+static bool logs_placement(const struct command *c)
+{
+    return c->log_placement != NULL && strcmp(c->log_placement, "true") == 0;
 }
 
 static enum td_code number_of_threads(const struct command *c, int *out, struct td_fault *f)
@@ -305,9 +317,10 @@ static enum td_code find_work(struct plan *p, const struct command *c, struct td
                : TD_OK;
 }
 
+/* Behind read_job. */
 static enum td_code make_plan(const struct command *c, struct plan *p, struct td_fault *f)
 {
-    TD_TRY(read_job(c, p, f));
+    TD_TRY(td_train_check_gpus(p->spec, c->devices, f));
     TD_TRY(model_directory(c, p, f));
     TD_TRY(find_version(p, f));
     TD_TRY(find_place(p, c, f));
@@ -433,7 +446,8 @@ static enum td_code run(const struct command *c, const struct plan *p, struct td
         .serving_dir = p->serving,
         .tags = c->tags,
         .op_library = c->op_library,
-        .devices = {.devices = c->devices, .module = c->device_module},
+        .devices = {.devices = c->devices, .most = 1, .module = c->device_module},
+        .log_placement = logs_placement(c),
         .train = {.spec = p->spec,
                   .training_path = p->training,
                   .training_name = p->spec->training_file,
@@ -516,9 +530,16 @@ static enum td_code run_silently(const struct command *c, const struct plan *p, 
 static enum td_code train(const struct command *c, struct plan *p, struct td_train_outcome *out,
                           struct td_fault *f)
 {
+    struct td_err err = {0};
     td_drain_init(); /* before MPI makes threads, which signals must not reach */
-    TD_TRY(td_fault_of(f, td_ranks_open(&p->ranks, &f->err), "server_error", ""));
-    TD_TRY(td_ranks_agree(p->ranks, make_plan(c, p, f), f));
+    enum td_code rc = read_job(c, p, f);
+    const bool fits = rc == TD_OK && td_train_check_gpus(p->spec, c->devices, f) == TD_OK;
+    if (td_ranks_open(fits ? (int)p->spec->gpus : 1, &p->ranks, &err)) {
+        f->err = err;
+        return td_fault_of(f, err.code, "server_error", "");
+    }
+    rc = rc ? rc : make_plan(c, p, f);
+    TD_TRY(td_ranks_agree(p->ranks, rc, f));
     return td_ranks_rank(p->ranks) == 0 ? run_told(c, p, out, f) : run_silently(c, p, out, f);
 }
 
@@ -532,6 +553,9 @@ int td_train_command(int argc, char **argv)
     enum td_code rc = read_arguments(&c, argc, argv, &f);
     if (rc || c.help) {
         (void)dprintf(rc ? STDERR_FILENO : STDOUT_FILENO, "%s", USAGE);
+    }
+    if (logs_placement(&c)) {
+        td_log_setup(TD_LOG_INFO, false);
     }
     if (rc == TD_OK && !c.help) {
         rc = train(&c, &p, &out, &f);

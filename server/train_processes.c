@@ -4,6 +4,7 @@
 #include "server/train_processes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "server/base/cores.h"
 
@@ -55,12 +56,35 @@ static int left_by(const char *name)
     return n > 0 && n < 1 << 20 ? (int)n : 0;
 }
 
-int td_train_threads(void)
+int td_train_threads(const struct td_job_spec *spec)
 {
     const int cores = td_cores_usable(""), open_mpi = left_by("OMPI_COMM_WORLD_LOCAL_SIZE");
-    const int here = open_mpi > 0 ? open_mpi : left_by("MPI_LOCALNRANKS"); /* MPICH's */
+    const int here = spec->gpus > 1 ? (int)spec->gpus
+                     : open_mpi > 0 ? open_mpi
+                                    : left_by("MPI_LOCALNRANKS"); /* MPICH's */
     if (here <= 1 || left_by("OMPI_MCA_orte_bound_at_launch") > 0) {
         return cores;
     }
     return cores > here ? cores / here : 1;
+}
+
+enum td_code td_train_check_gpus(const struct td_job_spec *spec, const char *devices, struct td_fault *f)
+{
+    const bool cpu = devices == NULL || strcmp(devices, "cpu") == 0;
+    if (spec->gpus <= 1 || (!cpu && !td_ranks_wanted())) {
+        return TD_OK;
+    }
+    return TD_FAULT(f, "invalid_value", "tensord.gpus", "tensord.gpus is %lld, and %s", (long long)spec->gpus,
+                    cpu ? "the job is to run on the CPU (--devices)"
+                        : "mpirun has made the processes, which have a GPU each");
+}
+
+struct td_devices_opts td_train_devices(const struct td_devices_opts *o, const struct td_train_opts *train)
+{
+    struct td_devices_opts mine = *o;
+    mine.first = td_ranks_here(train->ranks);
+    if (train->spec->gpus > 1) {
+        mine.devices = "gpu"; /* "auto" would leave one of them on the CPU */
+    }
+    return mine;
 }

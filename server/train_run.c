@@ -1,5 +1,5 @@
-/* server/train_run.c - what a job's process holds, made in this order and let go in the other: engine, op
- * libraries, version (and the serving one), thread pool, signal thread.
+/* server/train_run.c - what a job's process holds, made in this order and let go in the other: engine,
+ * devices, op libraries, version (and the serving one), thread pool, sums over devices, signal thread.
  *
  * Signals are taken by a thread that waits for them (server/drain.h); it sets the stop word that the trainer
  * looks at. Its own end is a SIGHUP to itself alone.
@@ -22,6 +22,7 @@
 #include "server/drain.h"
 #include "server/embed_pool.h"
 #include "server/op_library.h"
+#include "server/train/device_sums.h"
 #include "server/train/head.h"
 #include "server/train_processes.h"
 
@@ -78,6 +79,7 @@ struct process {
     struct td_engine engine;
     struct td_op_libraries *libraries;
     struct td_devices *devices;
+    struct td_device_sums *sums; /* of several processes with a GPU each; NULL: there are none */
     struct td_servable *servable, *serving;
     struct td_embed_pool *pool;
 };
@@ -87,18 +89,20 @@ static enum td_code load(struct process *p, const char *dir, struct td_servable 
     const struct td_servable_opts opts = {.ops = p->engine.ops,
                                           .tags = p->o->tags,
                                           .kernels = TD_KERNELS_FAST,
-                                          .device = td_devices_device(p->devices)};
+                                          .devices = td_devices_opened(p->devices),
+                                          .log_placement = p->o->log_placement};
     return td_servable_load(p->o->model, p->o->version, dir, &opts, out, err);
 }
 
 static enum td_code set_up(struct process *p, struct td_err *err)
 {
     const struct td_train_run_opts *o = p->o;
-    const int threads = o->threads > 0 ? o->threads : td_train_threads();
+    const int threads = o->threads > 0 ? o->threads : td_train_threads(o->train.spec);
+    const struct td_devices_opts devices = td_train_devices(&o->devices, &o->train);
     const bool gate = o->train.spec->gate.on && o->serving_dir != NULL && strcmp(o->serving_dir, o->dir) != 0;
     td_threads_set(1);
     TD_TRY(td_engine_init(&p->engine, td_op_families, err));
-    TD_TRY(td_devices_open(&o->devices, &p->engine, &p->devices, err));
+    TD_TRY(td_devices_open(&devices, &p->engine, &p->devices, err));
     TD_TRY(td_op_libraries_open(o->op_library, &p->engine, &p->libraries, err));
     TD_TRY(load(p, o->dir, &p->servable, err));
     TD_TRY(gate ? load(p, o->serving_dir, &p->serving, err) : TD_OK);
@@ -111,6 +115,7 @@ static enum td_code set_up(struct process *p, struct td_err *err)
 
 static void tear_down(struct process *p)
 {
+    td_device_sums_close(p->sums);
     td_embed_pool_free(p->pool);
     if (p->serving != NULL) {
         td_servable_unref(p->serving);
@@ -153,6 +158,10 @@ static enum td_code train(struct process *p, struct td_train_outcome *out, struc
         made = put_head(p, &with_head, f);
         opts.spec = &with_head;
     }
+    TD_TRY(td_ranks_agree(opts.ranks, made, f));
+    made = td_device_sums_open(opts.ranks, p->devices, (int)opts.spec->gpus, &p->sums, &f->err);
+    made = td_fault_of(f, made, made == TD_FAILED_PRECONDITION ? "invalid_value" : "server_error",
+                       made == TD_FAILED_PRECONDITION ? "tensord.gpus" : "");
     TD_TRY(td_ranks_agree(opts.ranks, made, f));
     TD_TRY(td_fault_of(f, start_signals(&s, &f->err), "server_error", ""));
     opts.servable = p->servable;

@@ -23,6 +23,7 @@ struct td_train_run_opts {
     int threads;                    /* 0: as many as processors */
     const char *tags, *op_library;  /* as the daemon's flags; NULL: their defaults */
     struct td_devices_opts devices; /* zeroed: the CPU */
+    bool log_placement;             /* of each node, when it is compiled */
     struct td_train_opts train;     /* but servable, serving, pause and pool, which are filled in */
 };
 TD_MUST enum td_code td_train_run(const struct td_train_run_opts *o, struct td_train_outcome *out,

@@ -49,7 +49,8 @@ class Bytes(ctypes.Structure):
 
 class Options(ctypes.Structure):
     _fields_ = [("tags", ctypes.c_char_p), ("kernels", ctypes.c_char_p), ("passes_off", ctypes.c_char_p), ("scratch_dir", ctypes.c_char_p),
-                ("op_library", ctypes.c_char_p), ("threads", ctypes.c_int), ("devices", ctypes.c_char_p), ("device_module", ctypes.c_char_p)]
+                ("op_library", ctypes.c_char_p), ("threads", ctypes.c_int), ("devices", ctypes.c_char_p), ("device_module", ctypes.c_char_p),
+                ("device_options", ctypes.c_char_p)]
 
 
 class GradientOptions(ctypes.Structure):
@@ -77,10 +78,10 @@ class Failure(Exception):
 class Model:
     """A SavedModel loaded by libtensord."""
 
-    def __init__(self, lib, folder, kernels=None, passes_off=None, scratch=None, threads=1, gpu=None):
+    def __init__(self, lib, folder, kernels=None, passes_off=None, scratch=None, threads=1, gpu=None, gpu_options=None):
         self.lib, self.handle, e = lib, ctypes.c_void_p(), Error()
         enc = lambda s: s.encode() if s else None
-        opts = Options(None, enc(kernels), enc(passes_off), enc(scratch), None, threads, b"gpu" if gpu else None, enc(gpu))
+        opts = Options(None, enc(kernels), enc(passes_off), enc(scratch), None, threads, b"gpu" if gpu else None, enc(gpu), enc(gpu_options))
         if lib.tensord_load(folder.encode(), ctypes.byref(opts), ctypes.byref(self.handle), ctypes.byref(e)):
             raise Failure(e)
 
@@ -270,14 +271,16 @@ def check_model(args, name, queue):
     model, broken = None, None
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            model = Model(lib, os.path.abspath(os.path.join(args.suite, "models", name)), args.kernels, args.passes_off, scratch, gpu=args.gpu)
+            model = Model(lib, os.path.abspath(os.path.join(args.suite, "models", name)), args.kernels, args.passes_off, scratch, gpu=args.gpu,
+                          gpu_options=args.gpu_options)
         except Failure as f:
             broken = f
         part = None
         for folder, c in cases:
             if part is not None and folder != part and model:  # what is in `gradients` was made with the model as it loads
                 model.close()
-                model = Model(lib, os.path.abspath(os.path.join(args.suite, "models", name)), args.kernels, args.passes_off, scratch, gpu=args.gpu)
+                model = Model(lib, os.path.abspath(os.path.join(args.suite, "models", name)), args.kernels, args.passes_off, scratch, gpu=args.gpu,
+                              gpu_options=args.gpu_options)
             part = folder
             c["inputs"], c["outputs"] = read_npz(os.path.join(folder, c["file"])) if c.get("file") else ({}, {})
 
@@ -286,7 +289,11 @@ def check_model(args, name, queue):
                     raise broken
                 if c.get("kind") == "gradient":
                     return run_gradient(model, c)
-                return {} if c.get("kind") == "load" else model.run(c.get("signature", "serving_default"), c["inputs"])
+                if c.get("kind") == "load":
+                    return {}
+                for _ in range(args.times - 1):
+                    model.run(c.get("signature", "serving_default"), c["inputs"])
+                return model.run(c.get("signature", "serving_default"), c["inputs"])
             queue.put(("start", c["id"]))
             why = judge(c, run)
             queue.put((c["id"], f"{why[:400]}; again: {c['again']}" if why and "again" in c else why))
@@ -307,7 +314,7 @@ def run_model(args, name):
             quiet += 1
             if not child.is_alive() and not queue._reader.poll(0):
                 return rows + [(now, f"the process ended with {child.exitcode}")]
-            if quiet > 60:
+            if quiet > 120:  # beside other tests, with streams that are delayed
                 child.kill()
                 return rows + [(now, "hangs")]
             continue
@@ -333,6 +340,8 @@ def main():
     ap.add_argument("--kernels")
     ap.add_argument("--passes-off")
     ap.add_argument("--gpu", metavar="MODULE", help="on a GPU, by this module (tests/host_cuda/golden.sh: on the host-run one)")
+    ap.add_argument("--gpu-options", default="graph_run=1", help="as libtensord has them (server/tensord.h); by default plans are recorded at once")
+    ap.add_argument("--times", type=int, default=1, help="how often each case runs; the last one is judged (a model with a state answers otherwise)")
     ap.add_argument("--gradients", action="store_true", help="gradient cases alone")
     ap.add_argument("--no-gradient", action="store_true", help="leave the gradient cases out")
     args = ap.parse_args()

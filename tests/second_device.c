@@ -30,6 +30,7 @@ struct job {
 
 struct td_stream {
     struct td_err err; /* the first since the last wait; guarded by mu */
+    struct td_stream *next;
 };
 
 struct td_event {
@@ -47,6 +48,7 @@ struct second_device {
     struct job *head, **tail;
     uint64_t queued, done, goal;
     struct second_device_counts counts, leave_out;
+    struct td_stream *closed; /* their events may still be waited for */
 };
 
 /* ------------------------------------------------------------------ addresses */
@@ -292,8 +294,9 @@ static void stream_close(const struct td_device *d, struct td_stream *stream)
     struct second_device *t = self(d);
     pthread_mutex_lock(&t->mu);
     reach(t, t->queued);
+    stream->next = t->closed;
+    t->closed = stream;
     pthread_mutex_unlock(&t->mu);
-    td_free(stream);
 }
 
 static enum td_code event_open(const struct td_device *d, struct td_event **out, struct td_err *err)
@@ -384,6 +387,11 @@ void td_second_device_free(struct td_device *d)
     pthread_mutex_unlock(&t->mu);
     if (t->started) {
         pthread_join(t->thread, NULL);
+    }
+    while (t->closed != NULL) {
+        struct td_stream *s = t->closed;
+        t->closed = s->next;
+        td_free(s);
     }
     pthread_mutex_destroy(&t->mu);
     pthread_cond_destroy(&t->work);

@@ -2,8 +2,10 @@
  *
  * Classes are powers of two and their halfway points (64, 96, 128, 192 ... 1 MiB). A freed block goes to the
  * list of the thread that frees it, up to CACHE_BYTES a thread; larger blocks go straight back. A block is
- * header and data in one allocation, so a warmed run touches no other allocator. Sanitizer builds
- * (TD_NO_BUFFER_CACHE) keep no lists, so that a use after free is seen.
+ * header and data in one allocation, so a warmed run touches no other allocator. A block of TD_HUGE_PAGE and
+ * more begins on such a page and asks for them, but for its last bytes: one fault in the place of 512
+ * (measured on Zen 3, a virtual machine: 100 MB written for the first time in 14 ms, not 80). Sanitizer
+ * builds (TD_NO_BUFFER_CACHE) keep no lists, so that a use after free is seen.
  *
  * Invariant (td_buffer_check): live is the sum of `bytes` of all host buffers alive; cached blocks do not
  * count.
@@ -15,6 +17,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "core/base/check.h"
@@ -23,6 +26,13 @@
 #include "core/base/work.h"
 
 enum { MIN_SHIFT = 6, N_CLASSES = 36, HEADER = 64, CACHE_BYTES = 32 << 20 };
+/* A sanitizer's allocator moves a block that is cut (td_alloc_aligned), and aligns whole multiples alone. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { HUGE_PAGES = false };
+#else
+enum { HUGE_PAGES = true };
+#endif
+
 _Static_assert(sizeof(struct td_buffer) <= HEADER, "a buffer's header fits before its aligned data");
 
 static atomic_uint_fast64_t live;
@@ -139,7 +149,15 @@ static struct td_buffer *block_new(size_t bytes, int c)
     if (room > SIZE_MAX - 2 * HEADER) {
         return NULL;
     }
-    return td_alloc_aligned(64, (HEADER + room + 63) & ~(size_t)63);
+    const size_t all = (HEADER + room + 63) & ~(size_t)63;
+    if (all < TD_HUGE_PAGE || !HUGE_PAGES) {
+        return td_alloc_aligned(64, all);
+    }
+    void *block = td_alloc_aligned(TD_HUGE_PAGE, all);
+    if (block != NULL) {
+        (void)madvise(block, all / TD_HUGE_PAGE * TD_HUGE_PAGE, MADV_HUGEPAGE); /* advice */
+    }
+    return block;
 }
 
 /* Room for bytes, from this thread's list or new. */
@@ -221,6 +239,43 @@ enum td_code td_buffer_new_on(const struct td_device *d, struct td_stream *strea
     return TD_OK;
 }
 
+struct td_buffer *td_buffer_pin(const struct td_device *d, size_t bytes, const void *from)
+{
+    struct td_account *account = td_work_account();
+    struct td_err ignored = {0};
+    if (d == NULL || d->pin == NULL || bytes == 0 || bytes > allowance ||
+        td_account_take(account, bytes, "a tensor", &ignored)) {
+        return NULL;
+    }
+    struct td_buffer *b = td_calloc(1, sizeof *b);
+    void *data = b == NULL ? NULL : d->pin(d, bytes, from);
+    if (data == NULL) {
+        td_account_give(account, bytes);
+        td_free(b);
+        return NULL;
+    }
+    allowance -= allowance != UINT64_MAX ? bytes : 0;
+    atomic_fetch_add_explicit(&live, bytes, memory_order_relaxed);
+    *b = (struct td_buffer){
+        .pinned = true, .bytes = bytes, .data = data, .account = account, .pinner = d, .size_class = -1};
+    atomic_init(&b->refs, 1);
+    if (from == NULL) {
+        TD_UNWRITTEN(b->data, bytes);
+    }
+    return b;
+}
+
+enum td_code td_buffer_new_pinned(const struct td_device *d, size_t bytes, struct td_buffer **out,
+                                  struct td_err *err)
+{
+    struct td_buffer *b = td_buffer_pin(d, bytes, NULL);
+    if (b == NULL) {
+        return td_buffer_new(bytes, false, out, err);
+    }
+    *out = b;
+    return TD_OK;
+}
+
 struct td_buffer *td_buffer_ref(struct td_buffer *b)
 {
     if (b != NULL) {
@@ -249,7 +304,10 @@ static void destroy(struct td_buffer *b)
         atomic_fetch_sub_explicit(&live, b->bytes, memory_order_relaxed);
         td_account_give(b->account, b->bytes);
         look_at_shortages();
-        if (!cache_put(b)) {
+        if (b->pinned) {
+            b->pinner->unpin(b->pinner, b->data, b->bytes);
+            td_free(b);
+        } else if (!cache_put(b)) {
             td_free(b);
         }
     }
@@ -270,7 +328,8 @@ enum td_code td_buffer_check(const struct td_buffer *b, struct td_err *err)
     const bool own = b->device == NULL && b->release == NULL && !b->read_only;
     TD_WANT(atomic_load(&b->refs) > 0, err, "a buffer of %zu bytes has %d references", b->bytes,
             atomic_load(&b->refs));
-    TD_WANT(!own || b->data == (const char *)b + HEADER, err, "a buffer's bytes are not behind its header");
+    TD_WANT(!own || b->pinned || b->data == (const char *)b + HEADER, err,
+            "a buffer's bytes are not behind its header");
     TD_WANT(!own || b->size_class < 0 || class_bytes(b->size_class) >= b->bytes, err,
             "a buffer of %zu bytes is of class %d", b->bytes, b->size_class);
     TD_WANT(!own || atomic_load(&live) >= b->bytes, err, "%llu bytes are alive, and a buffer of %zu",

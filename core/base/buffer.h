@@ -8,6 +8,8 @@
  * Invariant (td_buffer_write_check): bytes of a buffer with more than one reference are never written (copy
  * on write); td_buffer_unique tells.
  *
+ * Host blocks that a device copies from or to may be pinned: the device has them, and as many as it allows.
+ *
  * Host bytes are charged to the account of the thread's work (core/base/work.h) and, with all that is
  * allocated, to the process's budget (core/base/budget.h): past either, RESOURCE_EXHAUSTED.
  *
@@ -30,6 +32,7 @@ struct td_buffer {
     atomic_int refs;
     bool objects;   /* data is an array of bytes/8 td_obj pointers */
     bool read_only; /* mapped: never unique */
+    bool pinned;    /* host bytes of `pinner` */
     size_t bytes;   /* usable bytes */
     void *data;
     const struct td_device *device; /* NULL: host */
@@ -38,9 +41,13 @@ struct td_buffer {
         void *owner;                /* of borrowed bytes */
         struct td_account *account; /* of own host bytes: they are charged to it; NULL: none */
     };
-    /* of device bytes: work queued on it so far may still use them when they are freed */
-    struct td_stream *stream;
+    union {
+        /* of device bytes: work queued on it so far may still use them when they are freed */
+        struct td_stream *stream;
+        const struct td_device *pinner; /* of pinned bytes */
+    };
     int size_class; /* of the free list it returns to; -1 none */
+    uint32_t crc;   /* of a mapped file's bytes (core/base/file_pages.h) */
 };
 
 /* What Debug and sanitizer builds put where Release leaves what was there before: no number that an op would
@@ -60,6 +67,13 @@ TD_MUST enum td_code td_buffer_wrap(const void *data, size_t bytes, void (*relea
 /* Returns new bytes on d, freed in the order of stream, which must outlive them. d NULL: on the host. */
 TD_MUST enum td_code td_buffer_new_on(const struct td_device *d, struct td_stream *stream, size_t bytes,
                                       struct td_buffer **out, struct td_err *err);
+/* Returns new bytes on the host that d copies to and from by itself, pinned where d has some left, else as
+ * td_buffer_new makes them. d NULL: of no device. */
+TD_MUST enum td_code td_buffer_new_pinned(const struct td_device *d, size_t bytes, struct td_buffer **out,
+                                          struct td_err *err);
+/* Returns new pinned bytes, filled with those at `from` unless that is NULL; NULL: d has none left, or the
+ * work at hand may not have so many. */
+struct td_buffer *td_buffer_pin(const struct td_device *d, size_t bytes, const void *from);
 struct td_buffer *td_buffer_ref(struct td_buffer *b); /* accepts NULL; returns b */
 void td_buffer_unref(struct td_buffer *b);            /* accepts NULL */
 bool td_buffer_unique(const struct td_buffer *b);     /* one reference and writable */

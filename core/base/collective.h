@@ -8,6 +8,9 @@
  * order, but none may need a later one to be taken first. Who carries them out (server/train/ranks.h, over
  * MPI) keeps to the numbers, and joins small ones until it meets one that is marked to be sent at once.
  *
+ * Where the processes' devices reach each other (server/train/device_sums.h), values that lie on one are
+ * summed there: add_there and take_there only queue, and nothing comes to the host.
+ *
  * One object a process, set before the first run and kept to the end. Threads: any within a run.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -18,6 +21,7 @@
 
 #include "core/base/dtype.h"
 #include "core/base/status.h"
+#include "core/base/tensor.h"
 
 struct td_sum {
     int number;
@@ -38,6 +42,16 @@ struct td_collective {
     TD_MUST enum td_code (*add)(void *ctx, const struct td_sum *s, const void *values, struct td_err *err);
     /* Waits for the sum and writes it. UNAVAILABLE when another process is gone. */
     TD_MUST enum td_code (*take)(void *ctx, const struct td_sum *s, void *sum, struct td_err *err);
+    /* The same of values on the device of this process, by work that is queued on stream; NULL: sums are made
+     * on the host. The values are held until the sum is taken, or the next run begins; *sum is new, a
+     * vector, and what is queued on stream behind the call may read it. */
+    TD_MUST enum td_code (*add_there)(void *ctx, const struct td_sum *s, const struct td_tensor *values,
+                                      struct td_stream *stream, struct td_err *err);
+    TD_MUST enum td_code (*take_there)(void *ctx, const struct td_sum *s, struct td_stream *stream,
+                                       struct td_tensor *sum, struct td_err *err);
+    /* Of a run that has ended: whether what it took were sums, not what a process that is gone has left.
+     * UNAVAILABLE. NULL: take has said so. */
+    TD_MUST enum td_code (*held)(void *ctx, struct td_err *err);
 };
 
 /* Borrowed for the life of the process; NULL: this process is alone, and what it adds is the sum. */

@@ -15,16 +15,19 @@
 
 #include "core/base/status.h"
 
-enum td_copy { TD_COPY_TO_DEVICE, TD_COPY_TO_HOST, TD_COPY_ON_DEVICE };
+enum td_copy { TD_COPY_TO_DEVICE, TD_COPY_TO_HOST, TD_COPY_ON_DEVICE, TD_COPY_KINDS };
 enum td_device_kind { TD_CPU = 0, TD_CUDA = 1, TD_TEST_DEVICE = 2 };
 
 struct td_stream; /* opaque; NULL is the host's immediate stream */
 struct td_event;
+struct td_recording;
 struct td_launch; /* core/run/device_run.h: one kernel with its tensors */
 
 struct td_device {
     enum td_device_kind kind;
     const char *name; /* "/device:GPU:0" */
+    /* what times measured there hold for: printable ASCII; NULL: for nothing else */
+    const char *machine;
     void *impl;
     /* whose kernel rows it runs: its own kind; the tests' device runs the host's */
     enum td_device_kind kernels;
@@ -40,7 +43,7 @@ struct td_device {
     TD_MUST enum td_code (*copy)(const struct td_device *d, struct td_stream *stream, enum td_copy which,
                                  void *dst, const void *src, size_t bytes, struct td_err *err);
     /* Returns when queued. Inputs and outputs that lie on the device need not be there yet and may be
-     * released right after; inputs on the host are read before this returns. */
+     * released right after; inputs on the host stay as they are until the queued work is done. */
     TD_MUST enum td_code (*launch)(const struct td_device *d, struct td_stream *stream,
                                    const struct td_launch *l, struct td_err *err);
     /* For one run, or one copy: it may be a stream that others queue on, too. Whoever closes it has waited
@@ -53,8 +56,29 @@ struct td_device {
     TD_MUST enum td_code (*event_record)(const struct td_device *d, struct td_stream *stream,
                                          struct td_event *event, struct td_err *err);
     /* Blocks the calling thread until the recorded point is reached; reports the first error of the work
-     * before it. */
+     * before it. Its stream may have been closed since. */
     TD_MUST enum td_code (*event_wait)(const struct td_device *d, struct td_event *event, struct td_err *err);
+
+    /* Pinned memory of the host: the device copies to and from it while the caller goes on. Returns so many
+     * bytes, filled with those at `from` unless that is NULL; NULL: no more may be had. Both functions are
+     * NULL where a device has none. Whoever unpins has waited for what uses them. */
+    void *(*pin)(const struct td_device *d, size_t bytes, const void *from);
+    void (*unpin)(const struct td_device *d, void *p, size_t bytes);
+
+    /* Work that is recorded once and launched as one piece (core/run/device_graph.h). graph_begin: *stream is
+     * new, and what is queued on it is recorded instead of done, at the same addresses in every launch;
+     * allocations, and copies from or to the host, fail. graph_end closes it, whatever was queued: on failure
+     * nothing is recorded. Whoever frees a graph has waited for its launches. All four are NULL where a
+     * device has no graphs. */
+    TD_MUST enum td_code (*graph_begin)(const struct td_device *d, struct td_stream **stream,
+                                        struct td_err *err);
+    TD_MUST enum td_code (*graph_end)(const struct td_device *d, struct td_stream *stream,
+                                      struct td_recording **out, struct td_err *err);
+    TD_MUST enum td_code (*graph_launch)(const struct td_device *d, struct td_stream *stream,
+                                         struct td_recording *r, struct td_err *err);
+    void (*graph_free)(const struct td_device *d, struct td_recording *r);
+    /* which run of a plan at the same shapes is the first to be recorded, from 1; 0: none ever is */
+    int graph_run;
 };
 
 #endif

@@ -27,8 +27,7 @@ static void breathe(void)
 #endif
 }
 
-/* Between two looks of one that began at from_ns; returns the time. */
-static int64_t between(int64_t from_ns)
+int64_t td_linger_between(int64_t from_ns)
 {
     enum { BREATHS = 8 };
     const int64_t now_ns = td_now_ns();
@@ -92,7 +91,8 @@ bool td_linger_look(struct td_linger *l, struct td_linger_me *me, pthread_mutex_
     const unsigned seen = atomic_load_explicit(&l->stirred, memory_order_relaxed);
     atomic_fetch_add_explicit(&l->looking, 1, memory_order_relaxed);
     (void)pthread_mutex_unlock(mu);
-    while (atomic_load_explicit(&l->stirred, memory_order_acquire) == seen && between(from_ns) < until_ns) {
+    while (atomic_load_explicit(&l->stirred, memory_order_acquire) == seen &&
+           td_linger_between(from_ns) < until_ns) {
     }
     (void)pthread_mutex_lock(mu);
     atomic_fetch_sub_explicit(&l->looking, 1, memory_order_relaxed);
@@ -124,7 +124,7 @@ void td_ending_wait(struct td_ending *e)
     const int64_t from_ns = td_now_ns();
     while (atomic_load(&e->state) != ENDED) {
         int runs = RUNS;
-        if (between(from_ns) - from_ns > TD_LINGER_NS &&
+        if (td_linger_between(from_ns) - from_ns > TD_LINGER_NS &&
             atomic_compare_exchange_strong(&e->state, &runs, SLEEPS)) {
             while (sem_wait(&e->ended) != 0) {
             }

@@ -58,6 +58,10 @@ bool td_linger_look(struct td_linger *l, struct td_linger_me *me, pthread_mutex_
 /* What a helper takes to come. Without the lock. */
 int64_t td_linger_wake_ns(const struct td_linger *l);
 
+/* Between two looks at what another thread is about to do, the first of them at from_ns (td_now_ns); returns
+ * the time. */
+int64_t td_linger_between(int64_t from_ns);
+
 /* ------------------------------------------------------------------ the end of a task */
 
 /* One thread ends it, once, and another waits for that, once, and may free it then. */

@@ -110,6 +110,14 @@ void *td_calloc_pages(size_t bytes)
     return p;
 }
 
+/* Gives back what lies behind a block that was cut to begin on a huge page, up to one of those: it would
+ * count as used. A block that shrinks stays where it is. */
+static void *cut_behind(void *p, size_t bytes)
+{
+    void *same = realloc(p, bytes);
+    return same != NULL ? same : p;
+}
+
 void *td_alloc_aligned(size_t align, size_t bytes)
 {
     count();
@@ -120,6 +128,9 @@ void *td_alloc_aligned(size_t align, size_t bytes)
     if (p == NULL) {
         td_budget_short();
         p = aligned_alloc(align, bytes);
+    }
+    if (p != NULL && align >= TD_HUGE_PAGE) {
+        p = cut_behind(p, bytes);
     }
     return charged(p, bytes);
 }

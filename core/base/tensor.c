@@ -18,20 +18,39 @@
 #include "core/base/mem.h"
 #include "core/base/work.h"
 
-enum td_code td_tensor_new(struct td_tensor *t, enum td_dtype dtype, const struct td_shape *shape,
-                           struct td_err *err)
+static enum td_code size_of(enum td_dtype dtype, const struct td_shape *shape, size_t *bytes,
+                            struct td_err *err)
 {
     int64_t n = td_shape_count(shape);
-    size_t size = td_dtype_size(dtype), bytes;
+    size_t size = td_dtype_size(dtype);
     TD_FAIL_IF(n < 0, err, INVALID_ARGUMENT,
                "tensor of shape %s: the number of elements is not known or overflows", TD_SHAPE_STR(shape));
     TD_FAIL_IF(size == 0, err, INVALID_ARGUMENT, "tensor of shape %s: dtype %d does not exist",
                TD_SHAPE_STR(shape), (int)dtype);
-    TD_FAIL_IF(!td_size_mul((size_t)n, size, &bytes), err, INVALID_ARGUMENT,
+    TD_FAIL_IF(!td_size_mul((size_t)n, size, bytes), err, INVALID_ARGUMENT,
                "tensor of shape %s and dtype %s: its size overflows", TD_SHAPE_STR(shape),
                td_dtype_name(dtype));
+    return TD_OK;
+}
+
+enum td_code td_tensor_new(struct td_tensor *t, enum td_dtype dtype, const struct td_shape *shape,
+                           struct td_err *err)
+{
+    size_t bytes;
     struct td_buffer *b;
+    TD_TRY(size_of(dtype, shape, &bytes, err));
     TD_TRY(td_buffer_new(bytes, td_dtype_is_object(dtype), &b, err));
+    *t = (struct td_tensor){.buf = b, .data = b->data, .dtype = dtype, .shape = *shape};
+    return TD_OK;
+}
+
+enum td_code td_tensor_new_pinned(struct td_tensor *t, const struct td_device *d, enum td_dtype dtype,
+                                  const struct td_shape *shape, struct td_err *err)
+{
+    size_t bytes;
+    struct td_buffer *b;
+    TD_TRY(size_of(dtype, shape, &bytes, err));
+    TD_TRY(td_buffer_new_pinned(d, bytes, &b, err));
     *t = (struct td_tensor){.buf = b, .data = b->data, .dtype = dtype, .shape = *shape};
     return TD_OK;
 }

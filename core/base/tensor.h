@@ -43,6 +43,9 @@ static inline size_t td_tensor_bytes(const struct td_tensor *t)
  * or its byte size overflows; RESOURCE_EXHAUSTED without memory. On failure *t is untouched. */
 TD_MUST enum td_code td_tensor_new(struct td_tensor *t, enum td_dtype dtype, const struct td_shape *shape,
                                    struct td_err *err);
+/* The same, pinned for d where that has some left (td_buffer_new_pinned). No objects. */
+TD_MUST enum td_code td_tensor_new_pinned(struct td_tensor *t, const struct td_device *d, enum td_dtype dtype,
+                                          const struct td_shape *shape, struct td_err *err);
 /* *dst = another reference to src's bytes. src must have a buffer (or no elements). dst is overwritten, not
  * cleared. */
 void td_tensor_ref(struct td_tensor *dst, const struct td_tensor *src);

@@ -9,11 +9,12 @@
  * afterwards. A helper looks between two chunks whether its thread is wanted elsewhere, and leaves the rest
  * to the others.
  *
- * td_parallel_choose goes by the number of the run: the first prepare and are not timed, some are timed
- * alone, some are tried together, then the faster way is taken, and now and then each is looked at again:
- * together soon after it has come out slower, and less and less often while it stays so. A try that is due
- * waits for a helper to be awake: where nothing is shared all sleep, and one that was called for a try comes
- * some runs later.
+ * td_parallel_choose goes by the number of the run: the first prepare and are not timed; they run together
+ * where an estimate says that it is worth it, so that a first answer takes no longer than others. Then some
+ * are timed alone, some are tried together, the faster way is taken, and now and then each is looked at
+ * again: together soon after it has come out slower, and less and less often while it stays so. A try that
+ * is due waits for a helper to be awake: where nothing is shared all sleep, and one that was called for a
+ * try comes some runs later.
  * Times are slowly rising minima: what else the machine does, a kernel's first run and a helper that slept
  * only add, and one such time shall not outweigh many. They are relaxed atomics: two runs at a time may
  * lose one.
@@ -27,6 +28,7 @@
 #include <stddef.h>
 
 #include "core/base/float_mode.h"
+#include "core/base/signal_stack.h"
 #include "core/base/work.h"
 
 struct heap {
@@ -58,6 +60,7 @@ static void work(struct heap *h, int who)
 static void help(struct td_pool_task *t)
 {
     const struct helper *me = (const struct helper *)t;
+    td_signal_stack_make();
     const unsigned long mode = td_float_mode_enter();
     const struct td_work *before = td_work_enter(me->heap->work);
     work(me->heap, me->who);
@@ -91,6 +94,7 @@ void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int 
 /* The first runs prepare and pack weights; the next show what each way takes; then, now and then, one does.
  */
 #define STEADY_WORK 8e6 /* multiplications: a few tenths of a millisecond on one thread */
+#define LEAST_PART 1e6  /* likewise: some 10 us, several times what a join takes */
 enum { WARM = 2, LOOKED = WARM + 4, LOOK_EVERY = 64, TRIES = 6, NEXT_TRY = 8, LAST_TRY = 256 };
 
 bool td_parallel_is_worth(struct td_thread_pool *c, int64_t share_ns)
@@ -107,6 +111,21 @@ bool td_parallel_is_worth(struct td_thread_pool *c, int64_t share_ns)
 enum td_parallel_way td_parallel_by_work(double multiplications)
 {
     return multiplications >= STEADY_WORK ? TD_PARALLEL_TOGETHER : TD_PARALLEL_ALONE;
+}
+
+int td_parallel_parts(double multiplications, int most)
+{
+    const double worth = multiplications / LEAST_PART;
+    return worth >= most ? most : worth > 2 ? (int)worth : 2;
+}
+
+int td_parallel_class(double multiplications)
+{
+    int exponent = 0;
+    for (; multiplications >= 2 && exponent < TD_PARALLEL_CLASSES - 1; multiplications /= 2) {
+        exponent++;
+    }
+    return exponent;
 }
 
 /* Runs until the next try, after so many since together was faster last. */
@@ -151,7 +170,7 @@ enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, struct td_th
     const bool look = run < LOOKED || run % LOOK_EVERY == LOOK_EVERY - 1;
     const int64_t together = td_timing_known(&c->together_ns);
     const bool faster = together < td_timing_known(&c->alone_ns);
-    if (try_together(c, run, pool, share_ns)) {
+    if (run < WARM ? td_parallel_is_worth(pool, share_ns) : try_together(c, run, pool, share_ns)) {
         return TD_PARALLEL_TOGETHER;
     }
     if (!look && faster && td_parallel_is_worth(pool, share_ns)) {

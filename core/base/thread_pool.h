@@ -57,7 +57,7 @@ struct td_thread_pool {
 /* Calls fn(arg, i, who) for each i of 0..n-1, lower ones begun first, and returns when all have returned. who
  * is 0 on this thread, else the number of the helper (up to TD_POOL_MOST): no two threads at a time have the
  * same. Helpers treat denormal numbers as runs do (core/base/float_mode.h). c may be NULL. */
-enum { TD_POOL_MOST = 15 };
+enum { TD_POOL_MOST = 63 };
 void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int i, int who), void *arg);
 
 /* ------------------------------------------------------------------ is it worth it */
@@ -78,7 +78,13 @@ struct td_parallel_cost {
 enum td_parallel_way { TD_PARALLEL_ALONE, TD_PARALLEL_ALONE_TIMED, TD_PARALLEL_TOGETHER };
 /* Of a steady pool: alone or together by the number of multiplications, and by nothing else. */
 enum td_parallel_way td_parallel_by_work(double multiplications);
-/* How to run this time. share_ns: what a helper could take off the caller; 0 while that is not known. */
+/* Of work that is known by its size alone, a power of two at a time: the number of multiplications' class. */
+enum { TD_PARALLEL_CLASSES = 64 };
+int td_parallel_class(double multiplications);
+/* In how many parts so much work is best cut for so many threads: each worth a join, and two in any case. */
+int td_parallel_parts(double multiplications, int most);
+/* How to run this time. share_ns: what a helper could take off the caller, by an estimate in the first runs;
+ * 0 while that is not known. */
 enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, struct td_thread_pool *pool,
                                         int64_t share_ns);
 

@@ -31,7 +31,8 @@ static enum td_code call(const struct td_loop *l, bool cond, struct td_tensor *v
     for (int k = 0; k < n_feeds; k++) {
         in[k] = &values[from == NULL ? k : from[k]];
     }
-    if (!cond && from == NULL) { /* each variable is fed once, and made anew: a list in it grows in place */
+    if (!cond && from == NULL &&
+        !l->by_reference) { /* each variable is fed once, and made anew: a list in it grows in place */
         run->gives = values;
         run->n_gives = l->n_vars;
     }
@@ -78,7 +79,7 @@ static enum td_code run_with(const struct td_loop *l, struct td_call *c, struct 
     return TD_OK;
 }
 
-static enum td_code run(struct td_call *c, struct td_err *err)
+enum td_code td_run_loop(struct td_call *c, struct td_err *err)
 {
     const struct td_loop *l = c->node->loop;
     size_t n = (size_t)(l->n_vars + l->n_consts) + 1;
@@ -96,7 +97,8 @@ static enum td_code run(struct td_call *c, struct td_err *err)
     return rc;
 }
 
-static const struct td_kernel kernels[] = {{.name = "loop", .device = TD_CPU, .run = run}, {.name = NULL}};
+static const struct td_kernel kernels[] = {{.name = "loop", .device = TD_CPU, .run = td_run_loop},
+                                           {.name = NULL}};
 const struct td_op td_loop_op = {
     .name = "_Loop", .flags = TD_OP_KEEPS | TD_OP_STATEFUL | TD_OP_NO_FOLD, .kernels = kernels};
 const struct td_op td_reading_loop_op = {

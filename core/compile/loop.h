@@ -22,6 +22,11 @@ struct td_loop {
      */
     int *cond_from, *body_from;
     int n_cond_feeds, n_body_feeds;
+    bool by_reference; /* a variable is TF1's, handed on as itself */
+    /* What condition and body were made of, in the arena of the loop's node; NULL: that is not kept. Feeds of
+     * either are all values, in their order. */
+    const struct td_graph *graph;
+    struct td_callable_opts cond_opts, body_opts;
 };
 
 extern const struct td_op td_loop_op;

@@ -62,8 +62,25 @@ static enum td_code copy_nodes(struct lifter *x, const struct td_loop_members *p
     return TD_OK;
 }
 
+/* The Switch of a loop variable, whose true side is the variable itself in the body. */
+static bool is_loop_switch(const struct td_loop_members *p, const struct td_node *n)
+{
+    return td_loop_is(n, TD_OP_SWITCH) && n->n_in == 2 && n->in[1].node == p->cond &&
+           td_loop_is_merge(n->in[0].node);
+}
+
+/* What the copies read in place of v. */
+static struct td_value image_of(const struct td_loop_members *p, struct td_node **image, struct td_value v)
+{
+    if (v.port == 1 && is_loop_switch(p, v.node)) {
+        v = (struct td_value){v.node->in[0].node, 0};
+    }
+    return (struct td_value){image[v.node->id], v.port};
+}
+
 /* Gives the copy of src edges of its own, between copies. An Enter's copy is fed. */
-static enum td_code connect(struct lifter *x, const struct td_node *src, struct td_node **image)
+static enum td_code connect(struct lifter *x, const struct td_loop_members *p, const struct td_node *src,
+                            struct td_node **image)
 {
     struct td_node *copy = image[src->id];
     copy->in = td_arena_alloc(x->ir->arena, (size_t)src->n_in + 1, sizeof *copy->in);
@@ -74,14 +91,15 @@ static enum td_code connect(struct lifter *x, const struct td_node *src, struct 
     copy->n_control = 0;
     copy->n_in = td_loop_is(src, TD_OP_ENTER) ? 0 : src->n_in;
     for (int k = 0; k < copy->n_in; k++) {
-        copy->in[k] = (struct td_value){image[src->in[k].node->id], src->in[k].port};
+        copy->in[k] = image_of(p, image, src->in[k]);
         TD_FAIL_IF(copy->in[k].node == NULL, x->err, INVALID_ARGUMENT,
                    "%s is in a loop but reads '%s' from outside it without an Enter", TD_NODE_STR(src),
                    src->in[k].node->name);
     }
     for (int k = 0; k < src->n_control; k++) {
         struct td_node *from = image[src->control[k]->id];
-        bool always_there = td_loop_is(src->control[k], TD_OP_ENTER) || td_loop_is_merge(src->control[k]);
+        const bool always_there = td_loop_is(src->control[k], TD_OP_ENTER) ||
+                                  td_loop_is_merge(src->control[k]) || is_loop_switch(p, src->control[k]);
         if (from != NULL && !always_there) {
             copy->control[copy->n_control++] = from;
         }
@@ -94,58 +112,53 @@ static enum td_code copy_frame(struct lifter *x, const struct td_loop_members *p
 {
     TD_TRY(copy_nodes(x, p, g, image));
     for (int i = 0; i < p->n_nodes; i++) {
-        TD_TRY(connect(x, p->nodes[i], image));
+        TD_TRY(connect(x, p, p->nodes[i], image));
     }
     return TD_OK;
 }
 
 /* ------------------------------------------------------------------ condition and body */
 
-/* Feeds of condition (merges and constants) and body (also the true sides of the switches). */
+/* Feeds of condition and body: the merges, then the constants. */
 static enum td_code list_feeds(struct lifter *x, const struct td_loop_members *p, struct td_node **image,
-                               bool body, struct td_value **out, int **from, int *n)
+                               struct td_value **out)
 {
-    size_t most = (size_t)(p->n_merges + p->n_constants + p->n_nodes) + 1;
+    const size_t most = (size_t)(p->n_merges + p->n_constants) + 1;
     struct td_value *feeds = td_arena_alloc(x->ir->arena, most, sizeof *feeds);
-    int *source = td_arena_alloc(x->ir->arena, most, sizeof *source);
-    if (feeds == NULL || source == NULL) {
+    if (feeds == NULL) {
         return td_no_memory(x->err, most, "lifting a loop");
     }
-    *n = 0;
-    for (int i = 0; i < p->n_merges; i++) {
-        source[*n] = i;
-        feeds[(*n)++] = (struct td_value){image[p->merges[i]->id], 0};
-        for (int k = 0; body && k < p->n_nodes; k++) {
-            const struct td_node *s = p->nodes[k];
-            if (td_loop_is(s, TD_OP_SWITCH) && s->in[0].node == p->merges[i] && s->in[1].node == p->cond) {
-                source[*n] = i;
-                feeds[(*n)++] = (struct td_value){image[s->id], 1};
-            }
-        }
-    }
-    for (int i = 0; i < p->n_constants; i++) {
-        source[*n] = p->n_merges + i;
-        feeds[(*n)++] = (struct td_value){image[p->constant[i]->id], 0};
+    for (int i = 0; i < p->n_merges + p->n_constants; i++) {
+        const struct td_node *n = i < p->n_merges ? p->merges[i] : p->constant[i - p->n_merges];
+        feeds[i] = (struct td_value){image[n->id], 0};
     }
     *out = feeds;
-    *from = source;
     return TD_OK;
 }
 
 static enum td_code make_cond(struct lifter *x, const struct td_loop_members *p, const struct td_graph *g,
                               struct td_node **image, struct td_loop *l)
 {
-    struct td_value *feeds, fetch = {image[p->cond->id], 0};
-    TD_TRY(list_feeds(x, p, image, false, &feeds, &l->cond_from, &l->n_cond_feeds));
-    struct td_callable_opts opts = {
-        .name = p->cond->name, .feeds = feeds, .n_feeds = l->n_cond_feeds, .fetches = &fetch, .n_fetches = 1};
-    return l->calls->make(x->m, g, &opts, &l->cond, x->err);
+    struct td_value *fetch = td_arena_alloc(x->ir->arena, 1, sizeof *fetch);
+    if (fetch == NULL) {
+        return td_no_memory(x->err, 1, "lifting a loop");
+    }
+    TD_FAIL_IF(p->cond->n_in != 1, x->err, INVALID_ARGUMENT, "%s: a loop has one condition",
+               TD_NODE_STR(p->cond));
+    *fetch = image_of(p, image, p->cond->in[0]);
+    l->cond_opts = l->body_opts;
+    l->cond_opts.name = p->cond->name;
+    l->cond_opts.fetches = fetch;
+    l->cond_opts.n_fetches = 1;
+    l->cond_opts.targets = NULL;
+    l->cond_opts.n_targets = 0;
+    return l->calls->make(x->m, g, &l->cond_opts, &l->cond, x->err);
 }
 
 static enum td_code make_body(struct lifter *x, const struct td_loop_members *p, const struct td_graph *g,
                               struct td_node **image, struct td_loop *l)
 {
-    struct td_value *feeds;
+    struct td_value *feeds = NULL;
     struct td_value *results = td_arena_alloc(x->ir->arena, (size_t)p->n_merges + 1, sizeof *results);
     struct td_node **targets =
         td_arena_alloc(x->ir->arena, (size_t)(p->n_nodes + x->ir->n_roots) + 1, sizeof *targets);
@@ -153,12 +166,13 @@ static enum td_code make_body(struct lifter *x, const struct td_loop_members *p,
         return td_no_memory(x->err, (size_t)p->n_merges, "lifting a loop");
     }
     int n_targets = 0;
-    TD_TRY(list_feeds(x, p, image, true, &feeds, &l->body_from, &l->n_body_feeds));
+    TD_TRY(list_feeds(x, p, image, &feeds));
     for (int i = 0; i < p->n_merges; i++) {
+        l->by_reference |= p->merges[i]->out_ref[0];
         const struct td_node *next = p->merges[i]->in[td_loop_back_input(p->merges[i])].node;
-        results[i] = (struct td_value){image[next->in[0].node->id], next->in[0].port};
+        results[i] = image_of(p, image, next->in[0]);
         for (int k = 0; k < next->n_control && n_targets < p->n_nodes; k++) {
-            if (image[next->control[k]->id] != NULL) {
+            if (image[next->control[k]->id] != NULL && !is_loop_switch(p, next->control[k])) {
                 targets[n_targets++] = image[next->control[k]->id];
             }
         }
@@ -168,14 +182,16 @@ static enum td_code make_body(struct lifter *x, const struct td_loop_members *p,
             targets[n_targets++] = image[x->ir->roots[i]->id];
         }
     }
-    struct td_callable_opts opts = {.name = p->merges[0]->name,
-                                    .feeds = feeds,
-                                    .n_feeds = l->n_body_feeds,
-                                    .fetches = results,
-                                    .n_fetches = p->n_merges,
-                                    .targets = targets,
-                                    .n_targets = n_targets};
-    return l->calls->make(x->m, g, &opts, &l->body, x->err);
+    l->graph = g;
+    l->n_cond_feeds = l->n_body_feeds = l->n_vars + l->n_consts;
+    l->body_opts = (struct td_callable_opts){.name = p->merges[0]->name,
+                                             .feeds = feeds,
+                                             .n_feeds = l->n_body_feeds,
+                                             .fetches = results,
+                                             .n_fetches = p->n_merges,
+                                             .targets = targets,
+                                             .n_targets = n_targets};
+    return l->calls->make(x->m, g, &l->body_opts, &l->body, x->err);
 }
 
 /* ------------------------------------------------------------------ the node in their place */
@@ -293,8 +309,8 @@ static enum td_code lift(struct lifter *x, int frame)
     TD_TRY(copy_frame(x, &p, g, image));
     l->n_vars = p.n_merges;
     l->n_consts = p.n_constants;
-    TD_TRY(make_cond(x, &p, g, image, l));
     TD_TRY(make_body(x, &p, g, image, l));
+    TD_TRY(make_cond(x, &p, g, image, l));
     TD_TRY(add_loop_node(x, &p, l, &loop));
     TD_TRY(redirect_exits(x, &p, loop));
     for (int i = 0; i < x->ir->n_roots; i++) {

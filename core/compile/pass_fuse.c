@@ -10,7 +10,7 @@
  * group without a head then also takes in producers that only it reads.
  *
  * Shapes are mostly unknown here: a node is not fused into one that is surely larger (a scale of C channels
- * into the C columns of a batch), and kernels/cpu/fused_kernel.c copes with whatever broadcasting the run
+ * into the C columns of a batch), and kernels/fused/fused_kernel.c copes with whatever broadcasting the run
  * brings.
  *
  * Where the model has a device, a group is all of nodes that run there or all of nodes that run on the host,

@@ -20,9 +20,9 @@
  * (core/compile/loop.h), and these lists enter as constants.
  *
  * Only chains with a product in them are worth a list. A slice that the loop would not have come to is
- * computed all the same.
- *
- * Does not: look into loops of TF1 graphs, which keep slices in TensorArrays.
+ * computed all the same. A loop that is left as the steps of a cell, by the rule of the op of role
+ * RECURRENCE, becomes a node of that op, whose kernel runs all rounds by itself. Loops of TF1 graphs were
+ * lifted before (core/compile/loops.h), and their arrays are lists (core/compile/array_lists.h).
  *
  * Invariant (td_pass_check): the node has the outputs it had; an element is computed by the same sum of
  * products, up to rounding.
@@ -31,6 +31,8 @@
 #include "core/base/mem.h"
 #include "core/compile/ir_shapes.h"
 #include "core/compile/loop.h"
+#include "core/compile/loop_apart.h"
+#include "core/compile/loop_source.h"
 #include "core/compile/passes.h"
 #include "core/compile/rewrite.h"
 #include "core/graph/define.h"
@@ -49,8 +51,10 @@ struct hoist {
     struct td_ir *ir;
     struct td_model *m;
     struct td_emitter outside, inside;
+    const struct td_ir_shapes *around; /* of the graph as the pass began */
     struct td_node *loop;
-    const struct td_function *cond, *body;
+    struct td_loop_source cond, body;
+    int n_vars;                /* the rest of its inputs is the same in every round */
     struct td_ir copy;         /* of the body */
     struct slice *slices;      /* by its nodes' ids */
     struct td_node **moved;    /* likewise: what stands before the loop in its place; NULL */
@@ -58,7 +62,11 @@ struct hoist {
     bool only_reads;           /* neither function has an effect */
     struct td_value *entering; /* what enters the loop from now on */
     struct td_node **feed;     /* ... in the body */
+    struct td_value *asked;    /* ... which a rule asked for as this value of it; no node: none did */
     int n_entering, n_nodes;   /* n_nodes: of the copy, before any is added */
+    const struct td_op *whole; /* what runs the loop as a whole; NULL: nothing is known to */
+    struct td_attr whole_attrs[TD_LOOP_ATTRS];
+    int n_whole_attrs;
     struct td_err *err;
 };
 
@@ -89,17 +97,7 @@ static int argument(const struct hoist *h, struct td_value v)
 static int steady_argument(const struct hoist *h, struct td_value v)
 {
     const int i = argument(h, v);
-    return i >= 0 && argument(h, h->copy.fetches[i]) == i ? i : -1;
-}
-
-static bool only_reads(struct td_node *const *nodes, int n)
-{
-    for (int k = 0; k < n; k++) {
-        if ((td_node_flags(nodes[k]) & (TD_OP_STATEFUL | TD_OP_READS | TD_OP_ARG)) == TD_OP_STATEFUL) {
-            return false;
-        }
-    }
-    return true;
+    return i >= 0 && (i >= h->n_vars || argument(h, h->copy.fetches[i]) == i) ? i : -1;
 }
 
 /* Whether n, of the body, may be done once before the loop: it has no effects, or reads where nothing else in
@@ -231,16 +229,6 @@ static void find_slices(struct hoist *h)
 
 /* ------------------------------------------------------------------ lists of them */
 
-/* n's known shape, as an op that makes or reads a list wants it. */
-static struct td_value element_shape(struct td_emitter *e, const struct td_shape *s)
-{
-    int64_t dims[TD_MAX_RANK];
-    for (int i = 0; i < s->rank; i++) {
-        dims[i] = s->dim[i];
-    }
-    return s->rank < 0 ? td_emit_int(e, TD_INT32, -1) : td_emit_ints(e, TD_INT32, dims, s->rank);
-}
-
 /* What v, around the loop, is in the body; no node after an error. */
 static struct td_value enter(struct hoist *h, struct td_value v)
 {
@@ -264,8 +252,10 @@ static enum td_code read_from_list(struct hoist *h, struct td_node *n, const str
     const struct td_attr dtype = TD_ATTR_OF_TYPE("element_dtype", n->out_type[0]);
     h->outside.at = h->inside.at = n;
     const struct td_value list =
-        enter(h, td_emit_def(&h->outside, make, TD_IN(s->of, element_shape(&h->outside, shape)), &dtype, 1));
-    td_emit_again(&h->inside, n, read, TD_IN(list, s->index, element_shape(&h->inside, shape)), &dtype, 1);
+        enter(h, td_emit_def(&h->outside, make, TD_IN(s->of, td_loop_element_shape(&h->outside, shape)),
+                             &dtype, 1));
+    td_emit_again(&h->inside, n, read, TD_IN(list, s->index, td_loop_element_shape(&h->inside, shape)),
+                  &dtype, 1);
     return h->outside.rc ? h->outside.rc : h->inside.rc;
 }
 
@@ -338,23 +328,11 @@ static enum td_code enter_others(struct hoist *h)
 
 /* ------------------------------------------------------------------ the loop */
 
-/* A function of the library as a callable of the loop's own. */
-static enum td_code make_cond(struct hoist *h, struct td_loop *l)
-{
-    const struct td_function *f = h->cond;
-    struct td_value *feeds = td_arena_alloc(h->ir->arena, (size_t)f->n_args + 1, sizeof *feeds);
-    if (feeds == NULL) {
-        return td_no_memory(h->err, (size_t)f->n_args, "compiling a loop");
-    }
-    const struct td_callable_opts opts = td_callable_opts_of(f, feeds);
-    return l->calls->make(h->m, &f->body, &opts, &l->cond, h->err);
-}
-
 /* The copy of the body, fed what the node reads and the lists. */
 static enum td_code make_body(struct hoist *h, struct td_loop *l)
 {
     struct td_ir *c = &h->copy;
-    const int n = l->n_vars + l->n_consts;
+    const int n = l->n_vars + l->n_consts, own = h->loop->n_in;
     struct td_node **all = td_arena_alloc(c->arena, (size_t)n + 1, sizeof(void *));
     struct td_value *feeds = td_arena_alloc(c->arena, (size_t)n + 1, sizeof *feeds);
     struct td_graph *g = td_arena_alloc(c->arena, 1, sizeof *g);
@@ -362,16 +340,16 @@ static enum td_code make_body(struct hoist *h, struct td_loop *l)
         return td_no_memory(h->err, (size_t)n, "compiling a loop");
     }
     for (int i = 0; i < n; i++) {
-        all[i] = i < l->n_vars ? c->feeds[i] : h->feed[i - l->n_vars];
+        all[i] = i < own ? c->feeds[i] : h->feed[i - own];
         feeds[i] = (struct td_value){all[i], 0};
     }
     c->feeds = all;
     c->n_feeds = n;
     TD_TRY(td_ir_sort(c, h->err));
-    td_graph_init(g, c->arena, h->body->name);
+    td_graph_init(g, c->arena, h->body.opts.name);
     g->nodes = c->nodes;
     g->n_nodes = g->cap_nodes = c->n_nodes;
-    const struct td_callable_opts opts = {.name = h->body->name,
+    const struct td_callable_opts opts = {.name = h->body.opts.name,
                                           .feeds = feeds,
                                           .n_feeds = n,
                                           .fetches = c->fetches,
@@ -381,25 +359,85 @@ static enum td_code make_body(struct hoist *h, struct td_loop *l)
     return l->calls->make(h->m, g, &opts, &l->body, h->err);
 }
 
+/* What a rule asks (struct td_loop_view). */
+static int steady_input(void *loop, struct td_value v)
+{
+    struct hoist *h = loop;
+    const struct td_value from = origin(v);
+    for (int i = 0; i < h->n_entering; i++) {
+        if (h->feed[i] == from.node) {
+            return h->loop->n_in + i;
+        }
+    }
+    const int arg = steady_argument(h, from);
+    if (arg >= 0) {
+        return arg;
+    }
+    for (int i = 0; i < h->n_entering; i++) {
+        if (h->asked[i].node == from.node && h->asked[i].port == from.port) {
+            return h->loop->n_in + i;
+        }
+    }
+    const struct td_value outside = before_loop(h, from, 0);
+    h->inside.at = h->loop;
+    if (outside.node == NULL || enter(h, outside).node == NULL) {
+        return -1;
+    }
+    h->asked[h->n_entering - 1] = from;
+    return h->loop->n_in + h->n_entering - 1;
+}
+
+/* Asks whether the loop can be run as a whole. */
+static enum td_code find_whole(struct hoist *h)
+{
+    const struct td_op_def *def = td_op_of_role(h->outside.ops, TD_ROLE_RECURRENCE);
+    struct td_value *feeds = td_arena_alloc(h->ir->arena, (size_t)h->loop->n_in + 1, sizeof *feeds);
+    h->whole = NULL;
+    if (feeds == NULL) {
+        return td_no_memory(h->err, (size_t)h->loop->n_in, "compiling a loop");
+    }
+    if (def == NULL || !h->only_reads) {
+        return TD_OK;
+    }
+    for (int i = 0; i < h->loop->n_in; i++) {
+        feeds[i] = (struct td_value){h->copy.feeds[i], 0};
+    }
+    const struct td_loop_view v = {.n_vars = h->n_vars,
+                                   .n_in = h->loop->n_in,
+                                   .cond_feeds = h->cond.opts.feeds,
+                                   .cond = h->cond.opts.fetches[0],
+                                   .body_feeds = feeds,
+                                   .body_fetches = h->copy.fetches,
+                                   .steady = steady_input,
+                                   .loop = h};
+    h->n_whole_attrs = def->op->loop_rule(h->ir->arena, &v, h->whole_attrs);
+    h->whole = h->n_whole_attrs > 0 ? def->op : NULL;
+    return h->outside.rc ? h->outside.rc : h->inside.rc;
+}
+
 /* The node runs them, and reads the lists. */
 static enum td_code become_loop(struct hoist *h, struct td_loop *l)
 {
     struct td_node *n = h->loop;
     const struct td_value *in = n->in;
+    const int own = n->n_in;
     TD_TRY(td_define_input_room(h->ir->arena, n, l->n_vars + l->n_consts, h->err));
     n->n_in = l->n_vars + l->n_consts;
     for (int i = 0; i < n->n_in; i++) {
-        n->in[i] = i < l->n_vars ? in[i] : h->entering[i - l->n_vars];
+        n->in[i] = i < own ? in[i] : h->entering[i - own];
     }
-    n->op = h->only_reads ? &td_reading_loop_op : &td_loop_op;
+    n->op = h->whole != NULL ? h->whole : h->only_reads ? &td_reading_loop_op : &td_loop_op;
     n->op_name = n->op->name;
     n->def = NULL;
     n->in_type = NULL;
     n->attrs = NULL;
     n->n_attrs = 0;
+    for (int i = 0; h->whole != NULL && i < h->n_whole_attrs; i++) {
+        td_emit_attr(&h->outside, n, &h->whole_attrs[i]);
+    }
     n->loop = l;
     h->ir->changes++;
-    return TD_OK;
+    return h->outside.rc;
 }
 
 static enum td_code rewrite(struct hoist *h)
@@ -409,95 +447,91 @@ static enum td_code rewrite(struct hoist *h)
         return td_no_memory(h->err, sizeof *l, "compiling a loop");
     }
     l->calls = td_model_calls(h->m);
-    l->n_vars = l->n_cond_feeds = h->loop->n_in;
-    l->n_consts = h->n_entering;
-    l->n_body_feeds = l->n_vars + l->n_consts;
-    TD_TRY(make_cond(h, l));
+    TD_TRY(find_whole(h));
+    l->n_vars = h->n_vars;
+    l->n_cond_feeds = h->loop->n_in;
+    l->n_body_feeds = h->loop->n_in + h->n_entering;
+    l->n_consts = l->n_body_feeds - l->n_vars;
+    TD_TRY(l->calls->make(h->m, h->cond.graph, &h->cond.opts, &l->cond, h->err));
     TD_TRY(make_body(h, l));
     return become_loop(h, l);
 }
 
 /* ------------------------------------------------------------------ one loop after the other */
 
-static const struct td_function *function_of(const struct hoist *h, const char *attr)
-{
-    const struct td_func_ref *f = td_attr_func(h->loop, attr, 0);
-    return f == NULL ? NULL : td_library_find(td_model_library(h->m), f->name);
-}
-
-static bool fits(const struct td_function *f, int n_args, int n_rets)
-{
-    return f != NULL && !f->is_template && f->n_args == n_args && f->n_rets == n_rets;
-}
-
 /* Whether n is a loop that may be rewritten, over a list of slices. */
 static bool find_loop(struct hoist *h, struct td_node *n)
 {
     bool lists = false;
     h->loop = n;
-    if (n->op == NULL || n->op->branch.loop_body == NULL || n->loop != NULL || n->n_in != n->n_out) {
-        return false;
-    }
     for (int i = 0; i < n->n_in; i++) {
         if (n->in_ref[i] || n->in[i].node->out_ref[n->in[i].port]) {
             return false;
         }
         lists = lists || tensor_of(n->in[i]).node != NULL;
     }
-    h->cond = function_of(h, n->op->branch.loop_cond);
-    h->body = function_of(h, n->op->branch.loop_body);
-    return lists && fits(h->cond, n->n_in, 1) && fits(h->body, n->n_in, n->n_in);
+    return lists && n->op != NULL && td_loop_sources(h->m, h->ir->arena, n, &h->cond, &h->body, &h->n_vars);
 }
 
-static bool has_old_loop(const struct td_ir *ir)
-{
-    bool found = false;
-    for (int k = 0; !found && k < ir->n_nodes; k++) {
-        found = (td_node_flags(ir->nodes[k]) & (TD_OP_ENTER | TD_OP_SWITCH)) != 0;
-    }
-    return found;
-}
-
-/* The body, and room for what is found in it. */
+/* A copy of the body. */
 static enum td_code open_body(struct hoist *h)
 {
-    const struct td_function *f = h->body;
-    struct td_arena *a = h->ir->arena;
-    struct td_value *feeds = td_arena_alloc(a, (size_t)f->n_args + 1, sizeof *feeds);
-    if (feeds == NULL) {
-        return td_no_memory(h->err, (size_t)f->n_args, "compiling a loop");
-    }
-    const struct td_callable_opts opts = td_callable_opts_of(f, feeds);
     const unsigned how = td_rewrite_is_off(td_model_opts_of(h->m)->passes_off, "inline") ? 0 : TD_IR_INLINE;
-    TD_TRY(td_ir_build(&h->copy, a, &f->body, td_model_library(h->m), &opts, how, h->err));
-    TD_TRY(td_ir_check_types(&h->copy, h->err));
+    TD_TRY(td_ir_build(&h->copy, h->ir->arena, h->body.graph, td_model_library(h->m), &h->body.opts, how,
+                       h->err));
+    return td_ir_check_types(&h->copy, h->err);
+}
+
+/* Room for what is found in it. */
+static enum td_code make_room(struct hoist *h)
+{
+    struct td_arena *a = h->ir->arena;
     h->n_nodes = h->copy.n_nodes;
     h->n_entering = 0;
     h->inside = td_ir_emitter(&h->copy, NULL, h->outside.ops, h->err);
     h->slices = td_arena_alloc(a, (size_t)h->n_nodes + 1, sizeof *h->slices);
     h->moved = td_arena_alloc(a, (size_t)h->n_nodes + 1, sizeof(void *));
     h->tried = td_arena_alloc(a, (size_t)h->n_nodes + 1, 1);
-    int n_values = h->n_nodes; /* one list a node, and each value once */
+    int n_values =
+        h->n_nodes; /* one list a node, and each value twice: as an input, and as what a rule asks for */
     for (int k = 0; k < h->n_nodes; k++) {
-        n_values += h->copy.nodes[k]->n_out;
+        n_values += 2 * h->copy.nodes[k]->n_out;
     }
     h->entering = td_arena_alloc(a, (size_t)n_values + 1, sizeof *h->entering);
     h->feed = td_arena_alloc(a, (size_t)n_values + 1, sizeof *h->feed);
-    return h->slices != NULL && h->moved != NULL && h->tried != NULL && h->entering != NULL && h->feed != NULL
+    h->asked = td_arena_alloc(a, (size_t)n_values + 1, sizeof *h->asked);
+    return h->slices != NULL && h->moved != NULL && h->tried != NULL && h->entering != NULL &&
+                   h->feed != NULL && h->asked != NULL
                ? TD_OK
                : td_no_memory(h->err, (size_t)h->n_nodes, "compiling a loop");
+}
+
+/* Products of slices and something else become sums of two. */
+static enum td_code take_apart(struct hoist *h)
+{
+    const int n = h->copy.n_nodes;
+    struct td_value *of = td_arena_alloc(h->ir->arena, (size_t)n + 1, sizeof *of);
+    if (of == NULL) {
+        return td_no_memory(h->err, (size_t)n, "compiling a loop");
+    }
+    for (int k = 0; k < n; k++) {
+        const struct td_node *from = h->copy.nodes[k];
+        of[k] = plain(from) && from->op->role == TD_ROLE_LIST_ITEM ? item(h, from).of : td_no_value;
+    }
+    return td_loop_take_apart(&h->copy, h->around, of, h->outside.ops, h->err);
 }
 
 static enum td_code try_loop(struct hoist *h)
 {
     TD_TRY(open_body(h));
-    if (has_old_loop(&h->copy)) {
+    if (td_loop_has_old(&h->copy)) {
         return TD_OK;
     }
     TD_TRY(td_ir_sort(&h->copy, h->err));
-    h->n_nodes = h->copy.n_nodes;
-    h->only_reads =
-        only_reads(h->copy.nodes, h->n_nodes) && only_reads(h->cond->body.nodes, h->cond->body.n_nodes);
+    TD_TRY(take_apart(h));
+    TD_TRY(make_room(h));
+    h->only_reads = td_loop_only_reads(h->copy.nodes, h->n_nodes) &&
+                    td_loop_only_reads(h->cond.graph->nodes, h->cond.graph->n_nodes);
     find_slices(h);
     TD_TRY(h->outside.rc);
     enum td_code rc = make_lists(h);
@@ -518,7 +552,9 @@ enum td_code td_pass_hoist(struct td_ir *ir, struct td_model *m, struct td_err *
     enum td_code rc = TD_OK;
     const int n_nodes = ir->n_nodes;
     for (int k = 0; rc == TD_OK && k < n_nodes; k++) {
-        rc = find_loop(&h, ir->nodes[k]) ? try_loop(&h) : TD_OK;
+        const bool found = find_loop(&h, ir->nodes[k]);
+        rc = found && h.around == NULL ? td_ir_shapes_now(ir, &h.around, err) : TD_OK;
+        rc = found && rc == TD_OK ? try_loop(&h) : rc;
     }
     ir->changes += ir->n_nodes > n_nodes; /* also what came to nothing: the sort behind the pass drops it */
     const enum td_code closed = td_emit_close(&h.outside);

@@ -100,16 +100,43 @@ static enum ask asked(const struct td_model_opts *o, const struct td_node *n)
     return o->device != NULL && admits(&wanted, dev.type, dev.id) ? ASK_DEVICE : ASK_ABSENT;
 }
 
+int td_placer_device_number(const char *name)
+{
+    const struct device_name d = name == NULL ? (struct device_name){.id = -1} : read_name(name);
+    return d.elsewhere || strcmp(d.type, "GPU") != 0 ? -1 : d.id;
+}
+
+static int asked_in(const struct td_graph *g)
+{
+    int number = -1;
+    for (int i = 0; number < 0 && i < g->n_nodes; i++) {
+        number = td_placer_device_number(g->nodes[i]->device);
+    }
+    return number;
+}
+
+int td_placer_asked_for(const struct td_graph *graph, const struct td_library *lib)
+{
+    int number = asked_in(graph);
+    for (int i = 0; number < 0 && lib != NULL && i < lib->n_functions; i++) {
+        number = asked_in(&lib->functions[i]->body);
+    }
+    return number;
+}
+
 /* ------------------------------------------------------------------ what may go to the device */
 
 /* State, calls, control flow and what only shapes decide stay on the host on purpose: asking otherwise is no
  * mistake. */
 static bool stays(const struct td_node *n)
 {
-    const uint32_t never = TD_OP_STATEFUL | TD_OP_KEEPS | TD_OP_HANDLE | TD_OP_NO_FOLD | TD_OP_CALL |
-                           TD_OP_CONST | TD_OP_ARG | TD_OP_REFUSED | TD_OP_DEAD_OK | TD_OP_SWITCH |
-                           TD_OP_ENTER | TD_OP_EXIT | TD_OP_NEXT | TD_OP_LOOP_COND | TD_OP_SHAPE_ONLY;
-    bool yes = n->op == NULL || n->n_out == 0 || (n->op->flags & never) != 0;
+    const uint32_t never = TD_OP_STATEFUL | TD_OP_HANDLE | TD_OP_NO_FOLD | TD_OP_CALL | TD_OP_CONST |
+                           TD_OP_ARG | TD_OP_REFUSED | TD_OP_DEAD_OK | TD_OP_SWITCH | TD_OP_ENTER |
+                           TD_OP_EXIT | TD_OP_NEXT | TD_OP_LOOP_COND | TD_OP_SHAPE_ONLY;
+    const uint32_t flags = n->op == NULL                ? never
+                           : n->op->flags & TD_OP_DRAWS ? n->op->flags & ~(uint32_t)TD_OP_STATEFUL
+                                                        : n->op->flags;
+    bool yes = n->n_out == 0 || (flags & never) != 0;
     for (int i = 0; !yes && i < n->n_attrs; i++) {
         yes = n->attrs[i].kind == TD_ATTR_FUNC;
     }

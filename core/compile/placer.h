@@ -25,6 +25,10 @@ bool td_placer_on_device(const struct td_model_opts *o, const struct td_node *n)
 /* What n asked for in vain: "asks for /device:GPU:0, which is not here"; "" when it got what it asked for.
  * Cut to bytes. */
 void td_placer_note(const struct td_model_opts *o, const struct td_node *n, char *text, size_t bytes);
+/* The number of "/device:GPU:1", of a device's name or of a node's; -1: it is none, or says none. */
+int td_placer_device_number(const char *name);
+/* The number of the first GPU that a node of the graph or of a function asks for; -1: none does. */
+int td_placer_asked_for(const struct td_graph *graph, const struct td_library *lib);
 /* Refuses nodes that asked in vain, unless placement is soft; logs where each node goes when asked to. */
 TD_MUST enum td_code td_placer_run(const struct td_model_opts *o, const struct td_ir *ir, bool log,
                                    struct td_err *err);

@@ -23,6 +23,7 @@
 
 #include "core/base/check.h"
 #include "core/run/device_run.h"
+#include "core/compile/array_lists.h"
 #include "core/compile/loops.h"
 #include "core/base/mem.h"
 #include "core/compile/parallel_regions.h"
@@ -358,6 +359,7 @@ static enum td_code compile(struct td_plan *p, const struct td_graph *graph, con
     const unsigned how = share | (opts->inline_calls ? TD_IR_INLINE : 0u);
     TD_TRY(td_ir_build(&ir, p->arena, graph, td_model_library(m), f, how, err));
     TD_TRY(td_ir_check_types(&ir, err));
+    TD_TRY(td_array_lists(&ir, m, err));
     TD_TRY(td_placer_run(td_model_opts_of(m), &ir, opts->log_placement, err));
     TD_TRY(td_loops_lift(&ir, m, err));
     TD_TRY(td_rewrite_run(&ir, m, opts->passes_off, err));

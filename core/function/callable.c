@@ -127,14 +127,16 @@ static struct td_callable_opts opts_of(const struct td_callable *f)
                                      .n_targets = f->n_targets};
 }
 
-/* Whether running the steps once more, or half and then again, changes nothing but the time it takes. */
+/* Whether running the steps once more, or half and then again, changes nothing but the time it takes, and
+ * what numbers are drawn. */
 static bool has_no_effects(const struct td_plan *p)
 {
     for (int i = 0; i < p->n_steps; i++) {
         const struct td_node *n = p->steps[i].node;
         const uint32_t flags = td_node_flags(n);
         const bool reads = n->n_out > 0 && (flags & TD_OP_READS) != 0;
-        if ((flags & TD_OP_CALL) || ((flags & TD_OP_STATEFUL) && !reads && !(flags & TD_OP_HANDLE))) {
+        const bool harmless = reads || (flags & (TD_OP_HANDLE | TD_OP_DRAWS)) != 0;
+        if ((flags & TD_OP_CALL) || ((flags & TD_OP_STATEFUL) && !harmless)) {
             return false;
         }
     }

@@ -23,6 +23,10 @@ TD_MUST enum td_code td_model_new(const struct td_model_opts *opts, struct td_ar
 TD_MUST enum td_code td_model_derive(struct td_model *base, struct td_arena *takes, struct td_graph *graph,
                                      struct td_library *lib, struct td_model **out, struct td_err *err);
 
+/* Likewise, base once more for another device (td_model_replicate_make). Returns new. */
+TD_MUST enum td_code td_model_replicate(struct td_model *base, const struct td_device *device,
+                                        struct td_model **out, struct td_err *err);
+
 /* Returns borrowed (the model's). Nothing is compiled yet: the first run makes the plan. */
 TD_MUST enum td_code td_callable_new(struct td_model *m, const struct td_callable_opts *opts,
                                      struct td_callable **out, struct td_err *err);
@@ -40,7 +44,7 @@ TD_MUST enum td_code td_callable_run(struct td_callable *f, const struct td_tens
                                      const struct td_run_opts *opts, struct td_err *err);
 
 /* True once f is compiled and its steps are known to have no effects: a run that was stopped may be had again
- * from the beginning. */
+ * from the beginning. Of a generator's draws the next ones are as good. */
 bool td_callable_repeats(const struct td_callable *f);
 
 /* Nodes that running f would need and that we have no op or kernel for (names borrowed): up to cap rows,

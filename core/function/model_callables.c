@@ -59,6 +59,18 @@ static const struct td_callable_calls calls = {.make = make_inner,
                                                .function = td_model_function,
                                                .free_all = free_all};
 
+/* Gives the model that rc says was made its list of callables. */
+static enum td_code with_callables(enum td_code rc, struct callables *takes, struct td_model *m)
+{
+    if (rc) {
+        td_free(takes);
+        return rc;
+    }
+    pthread_mutex_init(&takes->mu, NULL);
+    td_model_set_callables(m, takes);
+    return TD_OK;
+}
+
 enum td_code td_model_derive(struct td_model *base, struct td_arena *takes, struct td_graph *graph,
                              struct td_library *lib, struct td_model **out, struct td_err *err)
 {
@@ -66,14 +78,19 @@ enum td_code td_model_derive(struct td_model *base, struct td_arena *takes, stru
     if (all == NULL) {
         return td_no_memory(err, sizeof *all, "model");
     }
-    enum td_code rc = td_model_derive_make(base, takes, graph, lib, out, err);
-    if (rc) {
-        td_free(all);
-        return rc;
+    const enum td_code rc = td_model_derive_make(base, takes, graph, lib, out, err);
+    return with_callables(rc, all, *out);
+}
+
+enum td_code td_model_replicate(struct td_model *base, const struct td_device *device, struct td_model **out,
+                                struct td_err *err)
+{
+    struct callables *all = td_calloc(1, sizeof *all);
+    if (all == NULL) {
+        return td_no_memory(err, sizeof *all, "model");
     }
-    pthread_mutex_init(&all->mu, NULL);
-    td_model_set_callables(*out, all);
-    return TD_OK;
+    const enum td_code rc = td_model_replicate_make(base, device, out, err);
+    return with_callables(rc, all, *out);
 }
 
 enum td_code td_model_new(const struct td_model_opts *opts, struct td_arena *takes, struct td_graph *graph,
@@ -84,14 +101,8 @@ enum td_code td_model_new(const struct td_model_opts *opts, struct td_arena *tak
     if (all == NULL) {
         return td_no_memory(err, sizeof *all, "model");
     }
-    enum td_code rc = td_model_make(opts, takes, graph, lib, &calls, out, err);
-    if (rc) {
-        td_free(all);
-        return rc;
-    }
-    pthread_mutex_init(&all->mu, NULL);
-    td_model_set_callables(*out, all);
-    return TD_OK;
+    const enum td_code rc = td_model_make(opts, takes, graph, lib, &calls, out, err);
+    return with_callables(rc, all, *out);
 }
 
 enum td_code td_callable_new(struct td_model *m, const struct td_callable_opts *opts,

@@ -15,6 +15,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/function/placement.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@
 #include "core/function/callable_impl.h"
 #include "core/compile/placer.h"
 #include "core/run/select.h"
+#include "core/run/stretch.h"
 
 enum { PLACE_ARENA_BYTES = 512 << 20, WHY_BYTES = 512 };
 
@@ -146,6 +148,11 @@ static void place_bound(const struct td_model_opts *o, const struct td_bound_pla
         why[0] = '\0';
     }
     td_select_notes_put(&b->passed_over, step, why, bytes);
+    const size_t used = strlen(why);
+    if (td_stretch_has(b, step) && used + 1 < bytes) {
+        (void)snprintf(why + used, bytes - used, "%srecorded with its neighbours from run %d on",
+                       used > 0 ? "; " : "", o->device->graph_run);
+    }
 }
 
 static void place_node(struct places *p, const struct td_node *n, const struct running *running,

@@ -4,7 +4,7 @@
  * put in the places of the part's inputs; values are known of the node's inputs alone. Parts and inputs are
  * few (TD_FUSED_PARTS, TD_FUSED_INPUTS), so all of it lies on the stack.
  *
- * Does not: fuse (core/compile/pass_fuse.c) or run (kernels/cpu/fused_kernel.c).
+ * Does not: fuse (core/compile/pass_fuse.c) or run (kernels/fused/fused_kernel.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/graph/fused.h"

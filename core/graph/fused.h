@@ -1,5 +1,5 @@
 /* core/graph/fused.h - several nodes as one: what core/compile/pass_fuse.c makes and
- * kernels/cpu/fused_kernel.c runs.
+ * kernels/fused/fused_kernel.c runs.
  *
  *   part 0           part 1            part 2
  *   Conv2D(x, w) ->  BiasAdd(., b) ->  Relu(.)          node's inputs: x, w, b

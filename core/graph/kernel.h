@@ -92,6 +92,7 @@ struct td_kernel_query {
     const struct td_post *post; /* epilogues wanted, n_post of them */
     int n_post;
     struct td_target target;
+    const bool *on_host; /* inputs that stay on the host where the target is a device; NULL: none */
     /* told of rows passed over, for `step`; NULL: nobody asks (core/run/select.h) */
     struct td_select_notes *notes;
     int step;
@@ -128,6 +129,8 @@ struct td_kernel {
     enum td_library_kind library;
     bool competes; /* with its neighbours that say so too: which is faster is worth trying */
     bool hands_on; /* output 0 is input 0's bytes, of whatever shapes: on a device nothing is queued for it */
+    /* of a device's row: bit i: what input i holds may be refused, by td_call.fault */
+    uint32_t judged;
     /* NULL, or a reason why this row does not serve this node */
     const char *(*refuse)(const struct td_node *n);
     enum td_code (*prepare)(const struct td_kernel_query *q, struct td_kernel_offer *o, struct td_err *err);

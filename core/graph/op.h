@@ -31,6 +31,7 @@
 #include "core/graph/kernel.h"
 #include "core/base/tensor.h"
 
+struct td_arena;
 struct td_node;
 struct td_run;
 struct td_thread_pool;
@@ -39,7 +40,7 @@ struct td_vectorize;
 struct td_grad_formulas;  /* core/grad/grad.h, both */
 struct td_batchable_rule; /* core/batchable/batchable_rule.h */
 struct td_emitter;        /* core/graph/emit.h */
-struct td_stage;          /* kernels/cpu/fused_stage.h */
+struct td_stage;          /* kernels/fused/fused_stage.h */
 struct td_permute_rule;   /* core/compile/permute.h */
 
 /* An output of a node, which is what edges carry. */
@@ -90,7 +91,8 @@ struct td_call {
     const void *state;                 /* what the row's prepare made (core/graph/kernel.h) */
     void *workspace;                   /* as many bytes as it asked for; garbage; the call's alone */
     struct td_stream *stream;          /* of a device's kernel: where its work is queued; NULL: the host's */
-    const float *const *post_in;       /* operands of the posts that prepare took, by post; NULL: none */
+    int32_t *fault; /* on the device: 1 there refuses what is in the inputs that its row judges */
+    const float *const *post_in;    /* operands of the posts that prepare took, by post; NULL: none */
     const struct td_shape *seen_as; /* td_out shows output 0 under this shape (same count); NULL: its own */
     struct td_run *run;             /* opaque: stop word, resources, functions, printing (below) */
     void *step;                     /* the executor's */
@@ -104,13 +106,15 @@ TD_MUST enum td_code td_out(struct td_call *c, int i, const struct td_shape *sha
 struct td_tensor *td_out_made(struct td_call *c, int i);
 /* Output i, a scalar, holds the object, whose reference is taken (dropped on an error). */
 TD_MUST enum td_code td_out_obj(struct td_call *c, int i, struct td_obj *takes, struct td_err *err);
-/* Output i takes over *t (its reference), which is zeroed. */
+/* Output i takes over *t (its reference), which is zeroed. Of an op flagged TD_OP_ANYWHERE it may lie on the
+ * run's device, when it is held there (core/run/device_run.h). */
 void td_out_move(struct td_call *c, int i, struct td_tensor *t);
 /* Output i is input j's bytes under `shape` (NULL: its own) and its own dtype. Same element count. Of an op
  * flagged TD_OP_VIEW only (output 0 from input 0). */
 TD_MUST enum td_code td_out_view(struct td_call *c, int i, int j, const struct td_shape *shape,
                                  struct td_err *err);
-/* An owned reference to input i that may outlive the call (copies planned bytes). */
+/* An owned reference to input i that may outlive the call (copies planned bytes; those on a device are held
+ * for the run, and stay as they are). */
 TD_MUST enum td_code td_keep(struct td_call *c, int i, struct td_tensor *out, struct td_err *err);
 /* Like td_keep, but writable: takes input i's bytes over when this call is their last use, else copies
  * them. */
@@ -125,6 +129,12 @@ struct td_thread_pool *td_helpers(const struct td_call *c);
 bool td_stopped(const struct td_call *c);
 enum td_code td_stop_error(const struct td_call *c, struct td_err *err);
 
+/* Whether somebody is shown each value of the run as it is made: nodes inside of others are to run by
+ * themselves. */
+bool td_watched(const struct td_call *c);
+/* Runs the loop of a node of role RECURRENCE round by round (core/compile/loop.c). */
+TD_MUST enum td_code td_run_loop(struct td_call *c, struct td_err *err);
+
 /* Runs the function that attribute `attr` (kind func; element i of a list) names, with n_in inputs (borrowed)
  * and n_out outputs (returned new in out[], to be cleared by the caller, also none on failure). */
 struct td_function_values {
@@ -134,6 +144,7 @@ struct td_function_values {
     /* in[i] is &gives[i]: the function may keep them and write into them. Those it took over are zeroed, also
      * on failure. NULL: they are borrowed. */
     struct td_tensor *gives;
+    bool anywhere; /* of an op flagged TD_OP_ANYWHERE: in and out may lie on the run's device */
 };
 TD_MUST enum td_code td_call_function(struct td_call *c, const char *attr, int i,
                                       const struct td_function_values *v, struct td_err *err);
@@ -209,6 +220,12 @@ enum td_op_flags {
     TD_OP_HEAVY = 1 << 21, /* much arithmetic an element: products, convolutions, whole images */
     /* sums of products of its float inputs, which may be of another float type (core/grad/mixed.h) */
     TD_OP_PRODUCT = 1 << 22,
+    /* stateful in that it draws from a generator of its own, which lies on the host: a device's kernel draws
+     * when it is launched */
+    TD_OP_DRAWS = 1 << 23,
+    /* hands values on as they are, wherever they lie: where its run has a device, inputs of floats may be
+     * there (td_tensor.device), for td_keep, and so may what it gives td_out_move */
+    TD_OP_ANYWHERE = 1 << 24,
 };
 
 /* ------------------------------------------------------------------ what the compiler asks of an op
@@ -226,7 +243,8 @@ struct td_op_fuse {
     bool head;
     /* shows input 0 under the shape that input 1 spells: may stand behind a head */
     bool view;
-    /* element-wise on floats, inputs broadcast: may follow, and is computed so (kernels/cpu/fused_stage.h) */
+    /* element-wise on floats, inputs broadcast: may follow, and is computed so
+     * (kernels/fused/fused_stage.h) */
     const struct td_stage *stage;
     /* of a stage: its inputs but the first are parameters, made outside of the fused node */
     bool first_only;
@@ -271,6 +289,54 @@ struct td_stride_rule {
 typedef struct td_value td_over_slices_fn(struct td_emitter *e, const struct td_node *n, struct td_value all,
                                           const struct td_value *in);
 
+/* Output 0 of n, whose first input is several values side by side, as the sum of what n makes of each of them
+ * alone. No node: not of this n. (core/compile/pass_hoist.c) */
+typedef struct td_value td_apart_fn(struct td_emitter *e, const struct td_node *n);
+
+/* An op on arrays that live behind a handle (input 0) and change in place, ordered by a value that is handed
+ * from op to op (its last input): how the same is done with a list, which is a value itself
+ * (core/compile/array_lists.h). */
+struct td_array_rule {
+    enum { TD_ARRAY_NEW, TD_ARRAY_READ, TD_ARRAY_WRITE, TD_ARRAY_FILL, TD_ARRAY_ASK } kind;
+    /* Whether n, of an array that `array` makes, can be done with a list. */
+    bool (*fits)(const struct td_node *n, const struct td_node *array);
+    /* That: the list it leaves (NEW, WRITE, FILL), or its output 0. */
+    struct td_value (*as_list)(struct td_emitter *e, const struct td_node *n, const struct td_node *array,
+                               struct td_value list);
+};
+
+/* A loop over functions (core/compile/loop.h) as a rule sees it: the graphs of its condition and its body,
+ * which have no effects but that they read. */
+struct td_loop_view {
+    int n_vars, n_in;                               /* inputs: the variables, then what stays as it is */
+    const struct td_value *cond_feeds, *body_feeds; /* n_in of each */
+    const struct td_value *body_fetches;            /* n_vars */
+    struct td_value cond;
+    /* The number of the loop's input that v, of the body, is in every round: one more, when none is so yet.
+     * -1: it differs from round to round, or that is not known. */
+    int (*steady)(void *loop, struct td_value v);
+    void *loop;
+};
+/* Whether the op can run such a loop as a whole: how many attributes its node then has, which are put into
+ * attrs (room for TD_LOOP_ATTRS; what they point to lies in the arena), or 0. Its kernel may still leave a
+ * run to td_run_loop. */
+enum { TD_LOOP_ATTRS = 4 };
+typedef int td_loop_rule_fn(struct td_arena *arena, const struct td_loop_view *v, struct td_attr *attrs);
+
+/* What a rule sees that looks for nodes which one node of its op can stand for. */
+struct td_readers {
+    /* The one node that reads n's only output, once; NULL: more do, or the value must exist for itself. Those
+     * that read its shape alone do not count. */
+    const struct td_node *(*only)(const struct td_readers *r, const struct td_node *n);
+    /* The i-th of those; NULL: there are no more. */
+    struct td_node *(*asker)(const struct td_readers *r, const struct td_node *n, int i);
+};
+/* Whether n, with nodes before and behind it that nobody else reads, comes to what the op computes: then a
+ * new node of the op, made by e, and in *last the node whose output it is read in place of. No node: it does
+ * not. (core/compile/pass_attention.c) */
+typedef struct td_value td_group_rule_fn(struct td_emitter *e, const struct td_readers *r,
+                                         const struct td_node *n, const struct td_node **last);
+
 /* Ops that core makes nodes of, or treats by themselves. One row of the table each at most. */
 enum td_op_role {
     TD_ROLE_NONE,
@@ -284,6 +350,8 @@ enum td_op_role {
     TD_ROLE_LIST_SLICES,       /* (x, shape) -> a list of the slices of x along axis 0 */
     TD_ROLE_LIST_ITEM,         /* (list, i, shape) -> its element i */
     TD_ROLE_GRADIENT_SEED,     /* (given, target) -> given, of target's shape; its row has the formulas */
+    TD_ROLE_RECURRENCE,        /* a loop that is run as a whole: its row says of which ones it can be */
+    TD_ROLE_ATTENTION,         /* products with a softmax between: its row says of which nodes it can be */
     TD_ROLES
 };
 
@@ -305,6 +373,12 @@ struct td_op {
     struct td_op_branch branch;
     const struct td_op_channels *channels;
     td_over_slices_fn *over_slices;
+    td_apart_fn *apart;
+    union {                           /* which one, the role says */
+        td_loop_rule_fn *loop_rule;   /* TD_ROLE_RECURRENCE */
+        td_group_rule_fn *group_rule; /* TD_ROLE_ATTENTION */
+    };
+    const struct td_array_rule *array;
     const struct td_stride_rule *stride;
     const struct td_permute_rule *permute; /* NULL: TD_OP_ELEMENTWISE does not care for the order of axes */
     /* core/grad/grad.h; td_not_differentiable: none, as TensorFlow has it; NULL: none is known */

@@ -19,6 +19,7 @@
 #include "core/run/lone.h"
 #include "core/base/mem.h"
 #include "core/run/model.h"
+#include "core/run/stretch.h"
 #include "core/run/trial.h"
 #include "core/run/variable.h"
 
@@ -169,6 +170,7 @@ static bool choose(struct prop *x, int step, const struct td_target *target)
                                       .out = x->out,
                                       .value = x->value,
                                       .target = *target,
+                                      .on_host = target->device == NULL ? NULL : s->on_host,
                                       .notes = &x->l->passed_over,
                                       .step = step,
                                       .fastest = target->trial_ns > 0 ? td_trial_choose : NULL,
@@ -264,6 +266,7 @@ static void destroy(struct td_bound_plan *l)
     td_free(l->choice);
     td_free(l->workspace);
     td_free(l->region_cost);
+    td_free(l->stretches);
     td_free(l);
 }
 
@@ -311,7 +314,7 @@ static enum td_code fill(struct td_bound_plan *l, const struct td_plan *p, struc
     bool ok = prop_init(&x, p);
     if (ok) {
         propagate(&x);
-        ok = td_memory_plan(l);
+        ok = td_memory_plan(l) && td_stretches_find(l);
     }
     prop_fini(&x);
     if (ok) {

@@ -52,6 +52,11 @@ static inline bool td_step_on_device(enum td_step_mode mode)
     return mode >= TD_STEP_DEVICE;
 }
 
+/* Steps [first, end) (core/run/stretch.h). */
+struct td_stretch {
+    int first, end;
+};
+
 struct td_bound_plan {
     const struct td_plan *plan;
     struct td_shape *key;    /* n_feeds */
@@ -64,8 +69,10 @@ struct td_bound_plan {
     int64_t *workspace; /* n_steps: offset of the choice's workspace in the block; -1: it needs none */
     struct td_select_notes passed_over; /* by step: rows that were asked and do not run, and why */
     struct td_region_cost *region_cost; /* n_regions: what their groups took */
-    bool uses_device;                   /* some step's mode is a device one */
-    size_t block_bytes, bytes;          /* of a run's block; of the bound plan itself */
+    struct td_stretch *stretches;       /* n_stretches, ascending */
+    int n_stretches;
+    bool uses_device;          /* some step's mode is a device one */
+    size_t block_bytes, bytes; /* of a run's block; of the bound plan itself */
     atomic_int refs;
     uint64_t last_used; /* which use of the callable; guarded by its lock, as is */
     int64_t used_ms;    /* when that was, on a clock of some ms (core/function/plan_trim.c) */

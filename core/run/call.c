@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/run/device_run.h"
 #include "core/run/exec.h"
 #include "core/base/log.h"
 #include "core/graph/fused.h"
@@ -22,6 +23,9 @@ enum td_code td_keep(struct td_call *c, int i, struct td_tensor *out, struct td_
     if (c->in[i]->buf == NULL) {
         return td_tensor_copy(out, c->in[i], err);
     }
+    if (c->in[i]->device != NULL) {
+        TD_TRY(td_call_hold(c, c->in[i], err));
+    }
     td_tensor_ref(out, c->in[i]);
     return TD_OK;
 }
@@ -31,10 +35,14 @@ enum td_code td_call_stop_reason(const struct td_run *run)
     return td_work_why(&run->opts->work);
 }
 
+bool td_watched(const struct td_call *c)
+{
+    return c->run->opts->observe != NULL;
+}
+
 struct td_thread_pool *td_helpers(const struct td_call *c)
 {
-    const struct td_run_opts *o = c->run->opts;
-    return o->observe == NULL ? o->pool : NULL;
+    return td_watched(c) ? NULL : c->run->opts->pool;
 }
 
 bool td_stopped(const struct td_call *c)
@@ -68,6 +76,8 @@ enum td_code td_call_function(struct td_call *c, const char *attr, int i, const 
     inner.depth++;
     inner.gives = v->gives;
     inner.n_gives = v->n_in;
+    inner.anywhere = v->anywhere;
+    TD_TRY(v->anywhere ? td_call_wait(c, err) : TD_OK);
     return calls->run_inside(fn, v->in, v->out, &inner, err);
 }
 

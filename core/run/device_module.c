@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/device_module.h"
 
+#include "core/base/disk.h"
 #include "core/base/mem.h"
 #include "core/run/lone.h"
 

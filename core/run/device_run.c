@@ -7,7 +7,7 @@
  *
  *   host slot   --send-->   at[v]   --launch-->   at[out]   --fetch, wait-->   host slot
  *
- * All work of a run is in one stream. Host bytes that a queued copy reads or writes are pinned, and kernels
+ * All work of a run is in one stream. Host bytes that a queued copy reads or writes are held, and kernels
  * that were chosen in the run are kept, until the next wait. A step whose shapes are found only now
  * (DEVICE_INFER) has the host as its way out: where no row serves them, *kernel stays NULL and nothing was
  * queued.
@@ -22,32 +22,12 @@
 #include <string.h>
 
 #include "core/base/check.h"
-#include "core/run/frame.h"
 #include "core/base/mem.h"
+#include "core/run/device_graph.h"
+#include "core/run/device_run_impl.h"
 #include "core/run/model.h"
 #include "core/run/device_weights.h"
 #include "core/run/select.h"
-
-struct held {
-    struct td_buffer **list;
-    int n, room;
-};
-
-struct td_device_run {
-    const struct td_device *device;
-    struct td_model *model;
-    struct td_stream *stream; /* the run's; NULL: none yet */
-    struct td_event *event;
-    struct td_tensor *at;   /* n_values: where a value lies on the device; buf NULL: nowhere */
-    bool *only_there;       /* n_values: and its slot has no bytes */
-    bool *lasts;            /* n_values: a constant, a variable's value, or a view of one */
-    struct td_tensor *args; /* max_in: inputs of the step being launched */
-    struct held pins;       /* host bytes that queued copies read: until the next wait */
-    struct held weights;    /* of the model's, that kernels read: until the run's end */
-    struct td_choice *late; /* kernels chosen in this run, whose queued work uses their state */
-    int n_values, n_late, late_room;
-    bool queued; /* work was queued since the last wait */
-};
 
 /* ------------------------------------------------------------------ a frame's side */
 
@@ -60,8 +40,9 @@ static void find_lasting(struct td_device_run *dev, const struct td_plan *p)
         const struct td_step *s = &p->steps[k];
         const uint32_t flags = s->node->op->flags, snapshot = TD_OP_READS | TD_OP_FREE;
         const bool view = (flags & TD_OP_VIEW) != 0 && dev->lasts[s->in[0]];
+        const bool carried = (flags & TD_OP_ANYWHERE) != 0 && (flags & (TD_OP_READS | TD_OP_KEEPS)) != 0;
         for (int i = 0; i < s->n_out; i++) {
-            dev->lasts[s->out0 + i] = (flags & snapshot) == snapshot || (view && i == 0);
+            dev->lasts[s->out0 + i] = (flags & snapshot) == snapshot || (view && i == 0) || carried;
         }
     }
 }
@@ -79,7 +60,8 @@ enum td_code td_device_run_open(const struct td_plan *p, struct td_device_run **
     dev->only_there = td_calloc((size_t)p->n_values + 1, 1);
     dev->lasts = td_calloc((size_t)p->n_values + 1, 1);
     dev->args = td_calloc((size_t)p->max_in + 1, sizeof *dev->args);
-    enum td_code rc = dev->at && dev->only_there && dev->lasts && dev->args
+    dev->here = td_calloc((size_t)p->max_in + 1, sizeof *dev->here);
+    enum td_code rc = dev->at && dev->only_there && dev->lasts && dev->args && dev->here
                           ? TD_OK
                           : td_no_memory(err, sizeof *dev->at, "a run's side on a device");
     rc = rc ? rc : dev->device->event_open(dev->device, &dev->event, err);
@@ -97,6 +79,7 @@ void td_device_run_close(struct td_device_run *dev)
     if (dev == NULL) {
         return;
     }
+    td_device_graphs_free(dev->graphs);
     if (dev->event != NULL) {
         dev->device->event_close(dev->device, dev->event);
     }
@@ -104,39 +87,58 @@ void td_device_run_close(struct td_device_run *dev)
     td_free(dev->only_there);
     td_free(dev->lasts);
     td_free(dev->args);
+    td_free(dev->here);
     td_free(dev->pins.list);
     td_free(dev->weights.list);
     td_free(dev->late);
     td_free(dev);
 }
 
-/* Bytes in the order of the run's stream. */
-static enum td_code allocate(const struct td_device_run *dev, size_t bytes, struct td_buffer **out,
-                             struct td_err *err)
+enum td_code td_device_run_allocate(const struct td_device_run *dev, size_t bytes, struct td_buffer **out,
+                                    struct td_err *err)
 {
     struct td_err first = {0};
     const enum td_code rc = td_buffer_new_on(dev->device, dev->stream, bytes, out, &first);
-    if (rc == TD_RESOURCE_EXHAUSTED && td_device_weights_trim(dev->device) > 0) {
+    if (rc == TD_RESOURCE_EXHAUSTED &&
+        td_device_graphs_trim(dev->device) + td_device_weights_trim(dev->device) > 0) {
         return td_buffer_new_on(dev->device, dev->stream, bytes, out, err);
     }
     return rc ? td_fail(err, rc, "%s", first.msg) : TD_OK;
 }
 
-static enum td_code make_at(const struct td_device_run *dev, enum td_dtype dtype,
-                            const struct td_shape *shape, struct td_tensor *t, struct td_err *err)
+/* Bytes for the step at hand. */
+static enum td_code take(const struct td_device_run *dev, size_t bytes, struct td_buffer **out, void **data,
+                         struct td_err *err)
+{
+    if (dev->record != NULL) {
+        td_device_recorder_take(dev->record, out, data);
+        return TD_OK;
+    }
+    TD_TRY(td_device_run_allocate(dev, bytes, out, err));
+    *data = (*out)->data;
+    return TD_OK;
+}
+
+enum td_code td_device_run_make(const struct td_device_run *dev, enum td_dtype dtype,
+                                const struct td_shape *shape, struct td_tensor *t, struct td_err *err)
 {
     size_t bytes;
     TD_FAIL_IF(!td_size_mul((size_t)td_shape_count(shape), td_dtype_size(dtype), &bytes), err,
                INVALID_ARGUMENT, "tensor of shape %s and dtype %s: its size overflows", TD_SHAPE_STR(shape),
                td_dtype_name(dtype));
     struct td_buffer *b;
-    TD_TRY(allocate(dev, bytes, &b, err));
-    *t =
-        (struct td_tensor){.buf = b, .data = b->data, .dtype = dtype, .device = dev->device, .shape = *shape};
+    void *data;
+    TD_TRY(take(dev, bytes, &b, &data, err));
+    *t = (struct td_tensor){.buf = b, .data = data, .dtype = dtype, .device = dev->device, .shape = *shape};
     return TD_OK;
 }
 
-static enum td_code hold(struct held *h, struct td_buffer *b, struct td_err *err)
+enum td_code td_device_run_stream(struct td_device_run *dev, struct td_err *err)
+{
+    return dev->stream != NULL ? TD_OK : dev->device->stream_open(dev->device, &dev->stream, err);
+}
+
+enum td_code td_device_run_hold(struct td_held *h, struct td_buffer *b, struct td_err *err)
 {
     if (b == NULL) {
         return TD_OK; /* planned bytes stay as they are until the run's end */
@@ -154,20 +156,22 @@ static enum td_code hold(struct held *h, struct td_buffer *b, struct td_err *err
     return TD_OK;
 }
 
-static void let_go(struct held *h)
+static void let_go(struct td_held *h)
 {
     while (h->n > 0) {
         td_buffer_unref(h->list[--h->n]);
     }
 }
 
-static enum td_code wait(struct td_device_run *dev, struct td_err *err)
+enum td_code td_device_run_wait(struct td_device_run *dev, struct td_err *err)
 {
     if (!dev->queued) {
         return TD_OK;
     }
-    enum td_code rc = dev->device->event_record(dev->device, dev->stream, dev->event, err);
+    enum td_code rc = dev->faults != NULL ? td_device_faults_bring(dev->faults, err) : TD_OK;
+    rc = rc ? rc : dev->device->event_record(dev->device, dev->stream, dev->event, err);
     rc = rc ? rc : dev->device->event_wait(dev->device, dev->event, err);
+    rc = rc || dev->faults == NULL ? rc : td_device_faults_look(dev->faults, err);
     dev->queued = false;
     let_go(&dev->pins);
     while (dev->n_late > 0) {
@@ -179,15 +183,16 @@ static enum td_code wait(struct td_device_run *dev, struct td_err *err)
 /* ------------------------------------------------------------------ to the device */
 
 /* Infers s's output shapes from the input shapes of this run. Brings what shape functions judge by value,
- * integer scalars and vectors, and leaves out what lies over there. *known: every output's shape is. */
+ * integer scalars and vectors, and leaves out what lies over there, as what a kernel judges may. *known:
+ * every output's shape is. */
 static enum td_code infer_now(struct td_frame *f, const struct td_plan *p, const struct td_step *s,
-                              bool *known, struct td_err *err)
+                              uint32_t judged, bool *known, struct td_err *err)
 {
     struct td_shape *in = f->shapes, *out = in + s->n_in;
     for (int i = 0; i < s->n_in; i++) {
         int v = s->in[i];
         in[i] = f->dev->only_there[v] ? f->dev->at[v].shape : f->slots[v].shape;
-        if (td_bound_plan_judges(&in[i], p->dtype[v])) {
+        if (td_bound_plan_judges(&in[i], p->dtype[v]) && (i >= 32 || !(judged >> i & 1))) {
             TD_TRY(td_device_run_fetch(f, &v, 1, err));
         }
         f->in[i] = f->dev->only_there[v] ? NULL : &f->slots[v];
@@ -204,20 +209,26 @@ static enum td_code infer_now(struct td_frame *f, const struct td_plan *p, const
     return TD_OK;
 }
 
+enum td_code td_device_run_send(struct td_device_run *dev, const struct td_tensor *here, void *there,
+                                struct td_err *err)
+{
+    const struct td_device *d = dev->device;
+    const size_t bytes = td_tensor_bytes(here);
+    const bool ready = here->buf != NULL && here->buf->pinned;
+    struct td_buffer *staged = ready ? NULL : td_buffer_pin(d, bytes, here->data);
+    const void *from = staged != NULL ? staged->data : here->data;
+    enum td_code rc = td_device_run_hold(&dev->pins, staged != NULL ? staged : here->buf, err);
+    td_buffer_unref(staged);
+    dev->queued = true;
+    return rc ? rc : d->copy(d, dev->stream, TD_COPY_TO_DEVICE, there, from, bytes, err);
+}
+
 static enum td_code send(struct td_device_run *dev, const struct td_tensor *here, struct td_tensor *there,
                          struct td_err *err)
 {
     struct td_tensor t;
-    TD_TRY(make_at(dev, here->dtype, &here->shape, &t, err));
-    enum td_code rc = TD_OK;
-    size_t bytes = td_tensor_bytes(here);
-    if (bytes > 0) {
-        dev->queued = true;
-        rc = hold(&dev->pins, here->buf, err);
-        rc = rc ? rc
-                : dev->device->copy(dev->device, dev->stream, TD_COPY_TO_DEVICE, t.data, here->data, bytes,
-                                    err);
-    }
+    TD_TRY(td_device_run_make(dev, here->dtype, &here->shape, &t, err));
+    const enum td_code rc = td_tensor_bytes(here) > 0 ? td_device_run_send(dev, here, t.data, err) : TD_OK;
     if (rc) {
         td_tensor_clear(&t);
         return rc;
@@ -226,8 +237,8 @@ static enum td_code send(struct td_device_run *dev, const struct td_tensor *here
     return TD_OK;
 }
 
-/* Value v's bytes on the device: its own, or those that last. */
-static enum td_code bring(struct td_device_run *dev, const struct td_tensor *here, int v, struct td_err *err)
+enum td_code td_device_run_bring(struct td_device_run *dev, const struct td_tensor *here, int v,
+                                 struct td_err *err)
 {
     struct td_device_weights *w = NULL;
     struct td_err ignored = {0}; /* sending it for this run alone has its own to say */
@@ -237,7 +248,7 @@ static enum td_code bring(struct td_device_run *dev, const struct td_tensor *her
     if (w == NULL || td_device_weights_get(w, here, &dev->at[v], &ignored)) {
         return send(dev, here, &dev->at[v], err);
     }
-    return hold(&dev->weights, dev->at[v].buf, err);
+    return td_device_run_hold(&dev->weights, dev->at[v].buf, err);
 }
 
 /* args[i] = input i as the kernel gets it. */
@@ -247,38 +258,65 @@ static enum td_code place_input(struct td_frame *f, const struct td_step *s, int
     int v = s->in[i];
     if (s->on_host[i]) {
         TD_TRY(td_device_run_fetch(f, &v, 1, err));
+        TD_TRY(td_device_run_hold(&dev->pins, f->slots[v].buf, err)); /* the kernel may queue a copy of it */
         dev->args[i] = f->slots[v];
         td_buffer_ref(dev->args[i].buf);
         return TD_OK;
     }
     if (dev->at[v].buf == NULL) {
-        TD_TRY(bring(dev, &f->slots[v], v, err));
+        TD_TRY(td_device_run_bring(dev, &f->slots[v], v, err));
     }
     td_tensor_ref(&dev->args[i], &dev->at[v]);
     return TD_OK;
 }
 
-/* The workspace may be taken for something else behind the launch, in the stream's order. */
-static enum td_code launch_kernel(struct td_device_run *dev, const struct td_step *s,
-                                  const struct td_choice *c, struct td_err *err)
+/* A word for what the launch may refuse. */
+static enum td_code expect_faults(struct td_frame *f, const struct td_step *s, struct td_launch *l,
+                                  struct td_err *err)
 {
-    struct td_buffer *room = NULL;
-    if (c->offer.workspace_bytes > 0) {
-        TD_TRY(allocate(dev, c->offer.workspace_bytes, &room, err));
+    struct td_device_run *dev = f->dev;
+    if (l->kernel->judged == 0) {
+        return TD_OK;
     }
-    const struct td_launch launch = {.model = dev->model,
-                                     .node = s->node,
-                                     .kernel = c->kernel,
-                                     .state = c->offer.state,
-                                     .workspace = room == NULL ? NULL : room->data,
-                                     .workspace_bytes = c->offer.workspace_bytes,
-                                     .stream = dev->stream,
-                                     .in = dev->args,
-                                     .out = &dev->at[s->out0],
-                                     .n_in = s->n_in,
-                                     .n_out = s->n_out};
+    if (dev->record != NULL) {
+        return td_device_recorder_judge(dev->record, s, l, err);
+    }
     dev->queued = true;
-    const enum td_code rc = dev->device->launch(dev->device, dev->stream, &launch, err);
+    if (dev->faults == NULL) {
+        TD_TRY(td_device_faults_new(dev->device, dev->stream, dev->event, &dev->faults, err));
+    }
+    for (int i = 0; i < s->n_in; i++) {
+        const struct td_tensor *slot = &f->slots[s->in[i]];
+        dev->here[i] = dev->only_there[s->in[i]] || slot->buf == NULL ? NULL : slot;
+    }
+    return td_device_faults_add(dev->faults, l, dev->here, err);
+}
+
+/* The workspace may be taken for something else behind the launch, in the stream's order. */
+static enum td_code launch_kernel(struct td_frame *f, const struct td_step *s, const struct td_choice *c,
+                                  struct td_err *err)
+{
+    struct td_device_run *dev = f->dev;
+    struct td_stream *stream = dev->record != NULL ? td_device_recorder_stream(dev->record) : dev->stream;
+    struct td_buffer *room = NULL;
+    void *workspace = NULL;
+    if (c->offer.workspace_bytes > 0) {
+        TD_TRY(take(dev, c->offer.workspace_bytes, &room, &workspace, err));
+    }
+    struct td_launch launch = {.model = dev->model,
+                               .node = s->node,
+                               .kernel = c->kernel,
+                               .state = c->offer.state,
+                               .workspace = workspace,
+                               .workspace_bytes = c->offer.workspace_bytes,
+                               .stream = stream,
+                               .in = dev->args,
+                               .out = &dev->at[s->out0],
+                               .n_in = s->n_in,
+                               .n_out = s->n_out};
+    enum td_code rc = expect_faults(f, s, &launch, err);
+    dev->queued = true;
+    rc = rc ? rc : dev->device->launch(dev->device, stream, &launch, err);
     td_buffer_unref(room);
     return rc;
 }
@@ -294,9 +332,9 @@ static void hand_on(struct td_device_run *dev, const struct td_step *s, enum td_
     dev->only_there[s->out0] = true;
 }
 
-/* Queues s to the kernel, its outputs having these shapes. */
-static enum td_code launch_step(struct td_frame *f, const struct td_plan *p, const struct td_step *s,
-                                const struct td_choice *c, const struct td_shape *shapes, struct td_err *err)
+enum td_code td_device_run_launch(struct td_frame *f, const struct td_plan *p, const struct td_step *s,
+                                  const struct td_choice *c, const struct td_shape *shapes,
+                                  struct td_err *err)
 {
     struct td_device_run *dev = f->dev;
     enum td_code rc = TD_OK;
@@ -311,10 +349,10 @@ static enum td_code launch_step(struct td_frame *f, const struct td_plan *p, con
     }
     while (rc == TD_OK && !passes && made < s->n_out) {
         int v = s->out0 + made;
-        rc = make_at(dev, p->dtype[v], &shapes[made++], &dev->at[v], err);
+        rc = td_device_run_make(dev, p->dtype[v], &shapes[made++], &dev->at[v], err);
         dev->only_there[v] = rc == TD_OK;
     }
-    rc = rc || passes ? rc : launch_kernel(dev, s, c, err);
+    rc = rc || passes ? rc : launch_kernel(f, s, c, err);
     for (int i = 0; i < placed; i++) {
         td_tensor_clear(&dev->args[i]);
     }
@@ -359,8 +397,12 @@ enum td_code td_device_run_step(struct td_frame *f, const struct td_bound_plan *
     const struct td_choice *c = &l->choice[step];
     bool known = true;
     *kernel = NULL;
+    if (f->dev->faults != NULL && td_device_faults_left(f->dev->faults) == 0) {
+        TD_TRY(td_device_run_wait(f->dev, err));
+    }
     if (mode != TD_STEP_DEVICE) {
-        TD_TRY(infer_now(f, l->plan, s, &known, err));
+        const uint32_t judged = mode == TD_STEP_DEVICE_CHECK ? c->kernel->judged : 0;
+        TD_TRY(infer_now(f, l->plan, s, judged, &known, err));
     }
     if (known && mode == TD_STEP_DEVICE_INFER) {
         TD_TRY(choose_late(f, l->plan, s, &c, err));
@@ -368,13 +410,11 @@ enum td_code td_device_run_step(struct td_frame *f, const struct td_bound_plan *
     if (!known || c == NULL) {
         return TD_OK;
     }
-    if (f->dev->stream == NULL) {
-        TD_TRY(f->dev->device->stream_open(f->dev->device, &f->dev->stream, err));
-    }
+    TD_TRY(td_device_run_stream(f->dev, err));
     /* a late choice may be over before it is reported: its row's name stays */
     *kernel = mode == TD_STEP_DEVICE_INFER ? c->kernel->name : td_choice_name(c);
-    return launch_step(f, l->plan, s, c,
-                       mode == TD_STEP_DEVICE_INFER ? f->shapes + s->n_in : &l->shape[s->out0], err);
+    return td_device_run_launch(f, l->plan, s, c,
+                                mode == TD_STEP_DEVICE_INFER ? f->shapes + s->n_in : &l->shape[s->out0], err);
 }
 
 /* ------------------------------------------------------------------ and back */
@@ -390,18 +430,19 @@ enum td_code td_device_run_fetch(struct td_frame *f, const int *values, int n, s
         }
         const struct td_tensor *at = &dev->at[v];
         struct td_tensor t;
-        TD_TRY(td_tensor_new(&t, at->dtype, &at->shape, err));
+        TD_TRY(td_tensor_new_pinned(&t, dev->device, at->dtype, &at->shape, err));
         f->slots[v] = t;
         f->state[v] = TD_SLOT_OWNED;
         dev->only_there[v] = false;
         if (td_tensor_bytes(&t) > 0) {
+            TD_TRY(td_device_run_stream(dev, err));
             copied = dev->queued = true;
-            TD_TRY(hold(&dev->pins, t.buf, err));
+            TD_TRY(td_device_run_hold(&dev->pins, t.buf, err));
             TD_TRY(dev->device->copy(dev->device, dev->stream, TD_COPY_TO_HOST, t.data, at->data,
                                      td_tensor_bytes(&t), err));
         }
     }
-    return copied ? wait(dev, err) : TD_OK;
+    return copied ? td_device_run_wait(dev, err) : TD_OK;
 }
 
 void td_device_run_release(struct td_frame *f, int v)
@@ -412,8 +453,8 @@ void td_device_run_release(struct td_frame *f, int v)
 
 enum td_code td_device_run_check(const struct td_device_run *dev, struct td_err *err)
 {
-    TD_WANT(!dev->queued && dev->pins.n + dev->weights.n == 0 && dev->stream == NULL, err,
-            "a run ends with %d buffers held%s%s", dev->pins.n + dev->weights.n,
+    TD_WANT(!dev->queued && dev->pins.n + dev->weights.n == 0 && dev->stream == NULL && dev->faults == NULL,
+            err, "a run ends with %d buffers held%s%s", dev->pins.n + dev->weights.n,
             dev->queued ? " and work queued" : "", dev->stream != NULL ? " and a stream" : "");
     for (int v = 0; v < dev->n_values; v++) {
         TD_WANT(dev->at[v].buf == NULL && !dev->only_there[v], err, "a run ends with value %d on the device",
@@ -422,25 +463,52 @@ enum td_code td_device_run_check(const struct td_device_run *dev, struct td_err 
     return TD_OK;
 }
 
-enum td_code td_device_run_finish(struct td_frame *f, const struct td_plan *p, enum td_code rc,
+static bool is_float(enum td_dtype t)
+{
+    return td_dtype_in(t, TD_SET_FLOATS);
+}
+
+enum td_code td_device_run_finish(struct td_frame *f, const struct td_plan *p, bool anywhere, enum td_code rc,
                                   struct td_err *err)
 {
     struct td_err earlier = {0};
-    rc = rc ? rc : td_device_run_fetch(f, p->fetches, p->n_fetches, err);
-    if (wait(f->dev, &earlier)) {
+    for (int i = 0; i < p->n_fetches && rc == TD_OK; i++) {
+        rc = anywhere && is_float(p->dtype[p->fetches[i]]) ? TD_OK
+                                                           : td_device_run_fetch(f, &p->fetches[i], 1, err);
+    }
+    if (td_device_run_wait(f->dev, &earlier)) {
         rc = earlier.code;
         if (err != NULL) {
             *err = earlier;
         }
     }
+    f->dev->anywhere = anywhere;
+    f->dev->is_short = rc == TD_RESOURCE_EXHAUSTED;
+    return rc;
+}
+
+const struct td_tensor *td_device_run_result(struct td_frame *f, int v)
+{
+    struct td_device_run *dev = f->dev;
+    if (dev == NULL || !dev->anywhere || dev->at[v].buf == NULL || !is_float(dev->at[v].dtype)) {
+        return NULL;
+    }
+    dev->at[v].buf->stream = NULL;
+    return &dev->at[v];
+}
+
+void td_device_run_clear(struct td_frame *f)
+{
     for (int v = 0; v < f->dev->n_values; v++) {
         td_device_run_release(f, v);
     }
     let_go(&f->dev->weights);
+    td_device_faults_free(f->dev->faults);
+    f->dev->faults = NULL;
     if (f->dev->stream != NULL) {
         f->dev->device->stream_close(f->dev->device, f->dev->stream);
         f->dev->stream = NULL;
     }
+    td_device_graphs_leave(f->dev->graphs, f->dev->is_short);
     TD_HOLDS(td_device_run_check, f->dev);
-    return rc;
 }

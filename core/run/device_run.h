@@ -1,11 +1,12 @@
 /* core/run/device_run.h - runs that use a device: which steps go there, and the copies and waits between the
  * two memories.
  *
- * A step goes to the model's device when that has a kernel for its node, the op is pure and its values are
- * numbers (core/compile/placer.h), and the bound plan knows every output shape and a row serves it (modes
- * DEVICE, DEVICE_CHECK), or the shape function tells the shapes from the run's own input shapes
- * (DEVICE_INFER). All other steps run on the host; variables and constants live there, and what of them the
- * device has read stays on it for further runs (core/run/device_weights.h).
+ * A step goes to the model's device when that has a kernel for its node, the op is pure, or draws from a
+ * generator (TD_OP_DRAWS), and its values are numbers (core/compile/placer.h), and the bound plan knows every
+ * output shape and a row serves it (modes DEVICE, DEVICE_CHECK), or the shape function tells the shapes from
+ * the run's own input shapes (DEVICE_INFER). All other steps run on
+ * the host; variables and constants live there, and what of them the device has read stays on it for further
+ * runs (core/run/device_weights.h).
  *
  * Each value of a run may have bytes on the host (its slot), on the device (td_device_run.at), or on both.
  * The executor queues a device step on the run's one stream and goes on; td_device_run_step copies its inputs
@@ -14,10 +15,14 @@
  * most once in each direction. Device bytes are freed in the order of the stream, so a release needs no wait.
  * Where the device is short of memory, the weights that no run uses are dropped, once, before a run fails.
  *
- * Invariants (td_device_run_check): host bytes that a queued copy reads are pinned (a counted reference,
+ * Copies to and from the host go by pinned memory while the device has some left (core/base/buffer.h): what
+ * is there already goes as it is, else it is copied there first. Stretches of steps are recorded, and
+ * launched as one, where the device can do that (core/run/device_graph.h).
+ *
+ * Invariants (td_device_run_check): host bytes that a queued copy reads are held (a counted reference,
  * which also keeps anybody from writing them in place) or planned to stay until the run's end; and no run
  * ends before its stream has. An error on the device is reported at the next wait; work queued behind it is
- * not done.
+ * not done. Data that a kernel refuses is, too (core/run/device_faults.h); what comes behind it is dropped.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_RUN_DEVICE_RUN_H
@@ -41,6 +46,8 @@ struct td_launch {
     const float *const
         *post_in; /* operands of the epilogues that prepare took, on the device; NULL: none were wanted */
     struct td_stream *stream;
+    /* a word on the device, of a kernel that judges inputs (core/run/device_faults.h) */
+    int32_t *fault;
     const struct td_tensor *in, *out; /* out: allocated, of the inferred shapes */
     int n_in, n_out;
 };
@@ -53,15 +60,46 @@ void td_device_run_close(struct td_device_run *dev); /* accepts NULL */
  * NULL: the host is to run it. */
 TD_MUST enum td_code td_device_run_step(struct td_frame *f, const struct td_bound_plan *l, int step,
                                         const char **kernel, struct td_err *err);
+/* Value v as it lies on the device alone, borrowed; NULL: it has bytes on the host. */
+const struct td_tensor *td_device_run_at(const struct td_device_run *dev, int v);
+/* Value v is *takes, which the run holds. */
+void td_device_run_put(struct td_frame *f, int v, struct td_tensor *takes);
 /* Gives these values host bytes where they only have device bytes. */
 TD_MUST enum td_code td_device_run_fetch(struct td_frame *f, const int *values, int n, struct td_err *err);
-/* A frame's side between runs: nothing is queued, pinned, or on the device. */
+/* A frame's side between runs: nothing is queued, held, or on the device. */
 TD_MUST enum td_code td_device_run_check(const struct td_device_run *dev, struct td_err *err);
+/* ---- tensors on the device that come from before the run, or outlive it (core/run/variable.h) */
+/* The device that the run of c uses; NULL: none. */
+const struct td_device *td_call_device(const struct td_call *c);
+/* t's bytes are kept until the run's work is done, and after that belong to no stream. */
+TD_MUST enum td_code td_call_hold(const struct td_call *c, const struct td_tensor *t, struct td_err *err);
+/* A point behind all that the run has queued: *out is new, of the device. */
+TD_MUST enum td_code td_call_event(const struct td_call *c, struct td_event **out, struct td_err *err);
+/* Which run that is, among those on their way. */
+const void *td_call_run_there(const struct td_call *c);
+/* The run's stream, of one that has a device: for work that the caller queues behind the run's. */
+TD_MUST enum td_code td_call_stream(const struct td_call *c, struct td_stream **out, struct td_err *err);
+/* Input i of an op flagged TD_OP_ANYWHERE, brought to the host; *out is borrowed. */
+TD_MUST enum td_code td_call_bring(const struct td_call *c, int i, const struct td_tensor **out,
+                                   struct td_err *err);
+/* All that the run has queued is done: before another run's work reads it. */
+TD_MUST enum td_code td_call_wait(const struct td_call *c, struct td_err *err);
+/* Value v is what a caller fed, which lies on the device: *takes when that is given, else borrowed. Brought
+ * to the host where the run uses no device. */
+TD_MUST enum td_code td_device_run_feed(struct td_frame *f, int v, const struct td_tensor *t,
+                                        struct td_tensor *takes, struct td_err *err);
+/* Brings a tensor to the host: *here is new. made: a point to wait for first, or NULL. */
+TD_MUST enum td_code td_device_bring(const struct td_tensor *there, struct td_event *made,
+                                     struct td_tensor *here, struct td_err *err);
+
 /* Frees value v's bytes on the device. */
 void td_device_run_release(struct td_frame *f, int v);
-/* Ends a run that came to rc: brings the fetches, waits, frees all device bytes. An error of the device came
- * before the host's own. */
-TD_MUST enum td_code td_device_run_finish(struct td_frame *f, const struct td_plan *p, enum td_code rc,
-                                          struct td_err *err);
+/* A run that came to rc: brings the fetches, but for floats where they may stay there, and waits. An error of
+ * the device came before the host's own. Then its outputs are taken, and device bytes freed. */
+TD_MUST enum td_code td_device_run_finish(struct td_frame *f, const struct td_plan *p, bool anywhere,
+                                          enum td_code rc, struct td_err *err);
+/* Of a finished run, value v where it stayed on the device, to outlive the run; NULL: it is on the host. */
+const struct td_tensor *td_device_run_result(struct td_frame *f, int v);
+void td_device_run_clear(struct td_frame *f);
 
 #endif

@@ -14,14 +14,16 @@
 #include <string.h>
 
 #include "core/base/float_mode.h"
+#include "core/base/signal_stack.h"
 #include "core/run/device_run.h"
 #include "core/run/variable.h"
 
 static enum td_code run_steps(struct td_exec *x, struct td_err *err)
 {
     const struct td_plan *p = x->plan;
+    const int n_regions = x->frame->dev == NULL ? p->n_regions : 0; /* a device has its own order */
     int at = 0;
-    for (int r = 0; r < p->n_regions; r++) {
+    for (int r = 0; r < n_regions; r++) {
         TD_TRY(td_exec_steps(x, at, p->regions[r].first, err));
         TD_TRY(td_region_run(x, r, err));
         at = td_region_end(&p->regions[r]);
@@ -36,7 +38,10 @@ static enum td_code take_outputs(struct td_exec *x, struct td_tensor *out, struc
     for (int i = 0; i < p->n_fetches; i++) {
         int v = p->fetches[i];
         enum td_code rc = TD_OK;
-        if (p->dead_values && f->dead[v]) {
+        const struct td_tensor *there = td_device_run_result(f, v);
+        if (there != NULL) {
+            td_tensor_ref(&out[i], there);
+        } else if (p->dead_values && f->dead[v]) {
             rc = td_fail(err, TD_INVALID_ARGUMENT,
                          "Retval[%d] does not have value: it lies in a branch that was not taken", i);
         } else if (p->is_ref[v] && td_tensor_count(&f->slots[v]) == 1 &&
@@ -58,6 +63,29 @@ static enum td_code take_outputs(struct td_exec *x, struct td_tensor *out, struc
     return TD_OK;
 }
 
+/* Those that the run is given are its own from here on. Feeds are values 0 to n_feeds. */
+static enum td_code take_feeds(struct td_exec *x, const struct td_tensor *const *in, struct td_err *err)
+{
+    struct td_run *run = x->run;
+    struct td_frame *f = x->frame;
+    const int n_gives = run->gives != NULL ? run->n_gives : 0;
+    enum td_code rc = TD_OK;
+    for (int i = 0; i < x->plan->n_feeds; i++) {
+        const bool given = i < n_gives && in[i]->buf != NULL;
+        if (in[i]->device != NULL) {
+            rc = rc ? rc : td_device_run_feed(f, i, in[i], given ? &run->gives[i] : NULL, err);
+            continue;
+        }
+        f->slots[i] = *in[i];
+        f->state[i] = given ? TD_SLOT_OWNED : TD_SLOT_SET;
+        if (given) {
+            memset(&run->gives[i], 0, sizeof run->gives[i]);
+        }
+    }
+    run->gives = NULL;
+    return rc;
+}
+
 enum td_code td_exec_run(const struct td_plan *p, struct td_bound_plan *l, struct td_run *run,
                          const struct td_tensor *const *in, struct td_tensor *out, struct td_err *err)
 {
@@ -69,22 +97,18 @@ enum td_code td_exec_run(const struct td_plan *p, struct td_bound_plan *l, struc
         memset(f->step_dead, 0, (size_t)p->n_steps);
     }
     memset(f->state, TD_SLOT_UNSET, (size_t)p->n_values);
-    const int n_gives = run->gives != NULL ? run->n_gives : 0;
-    for (int i = 0; i < p->n_feeds; i++) {
-        f->slots[i] = *in[i];
-        f->state[i] = i < n_gives && in[i]->buf != NULL ? TD_SLOT_OWNED : TD_SLOT_SET;
-    }
-    if (n_gives > 0) {
-        memset(run->gives, 0, (size_t)n_gives * sizeof *run->gives);
-    }
-    run->gives = NULL;
+    enum td_code rc = take_feeds(&x, in, err);
+    td_signal_stack_make();
     unsigned long mode = td_float_mode_enter();
-    enum td_code rc = run_steps(&x, err);
+    rc = rc ? rc : run_steps(&x, err);
     td_float_mode_leave(mode);
     if (f->dev != NULL) {
-        rc = td_device_run_finish(f, p, rc, err);
+        rc = td_device_run_finish(f, p, run->anywhere, rc, err);
     }
     rc = rc ? rc : take_outputs(&x, out, err);
+    if (f->dev != NULL) {
+        td_device_run_clear(f);
+    }
     for (int v = 0; v < p->n_values; v++) {
         td_exec_release(&x, v);
     }

@@ -15,6 +15,9 @@ struct td_run {
      * them. NULL: all are borrowed. */
     struct td_tensor *gives;
     int n_gives;
+    /* Feeds may lie on the model's device, and so may what comes out: floats that are there need not be
+     * brought back. They belong to no stream then, and all work on them is done. */
+    bool anywhere;
 };
 
 /* Runs plan p at bound plan l: in[i] borrowed unless run gives them, out[i] owned by the caller, nothing on

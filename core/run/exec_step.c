@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "core/base/check.h"
-#include "core/run/device_run.h"
+#include "core/run/device_graph.h"
 #include "core/run/late_choice.h"
 #include "core/base/float_mode.h"
 #include "core/base/log.h"
@@ -126,11 +126,12 @@ static enum td_code make_out(struct td_call *c, int i, const struct td_shape *sh
 }
 
 /* An output taken over from an input has two references until the input's slot is released: both are this
- * step's. */
+ * step's. Values of a recording lie in one block of the device (core/run/device_arena.h). */
 TD_CHECK_FN enum td_code out_check(const struct td_tensor *out, struct td_err *err)
 {
-    TD_WANT(out->buf == NULL || (!out->buf->read_only && atomic_load(&out->buf->refs) <= 2), err,
-            "an output's bytes have %d references", atomic_load(&out->buf->refs));
+    TD_WANT(out->buf == NULL || out->buf->device != NULL ||
+                (!out->buf->read_only && atomic_load(&out->buf->refs) <= 2),
+            err, "an output's bytes have %d references", atomic_load(&out->buf->refs));
     return TD_OK;
 }
 
@@ -160,6 +161,10 @@ enum td_code td_out_obj(struct td_call *c, int i, struct td_obj *takes, struct t
 void td_out_move(struct td_call *c, int i, struct td_tensor *t)
 {
     struct td_exec *x = exec_of(c);
+    if (t->device != NULL) {
+        td_device_run_put(x->frame, x->step->out0 + i, t);
+        return;
+    }
     slot_own(x, x->step->out0 + i, t);
     memset(t, 0, sizeof *t);
 }
@@ -207,6 +212,15 @@ enum td_code td_take(struct td_call *c, int i, struct td_tensor *out, struct td_
     return td_tensor_copy(out, c->in[i], err);
 }
 
+enum td_code td_call_bring(const struct td_call *c, int i, const struct td_tensor **out, struct td_err *err)
+{
+    const struct td_exec *x = c->step;
+    const int v = x->step->in[i];
+    TD_TRY(td_device_run_fetch(x->frame, &v, 1, err));
+    *out = &x->frame->slots[v];
+    return TD_OK;
+}
+
 enum td_code td_scratch(struct td_call *c, size_t bytes, void **out, struct td_err *err)
 {
     struct td_exec *x = exec_of(c);
@@ -218,14 +232,36 @@ enum td_code td_scratch(struct td_call *c, size_t bytes, void **out, struct td_e
 
 /* ------------------------------------------------------------------ one step */
 
+/* Input i may be where it is: what is assigned, and what a loop carries but for what decides shapes. */
+static bool may_stay(const struct td_exec *x, int i)
+{
+    const struct td_step *s = x->step;
+    const bool loop = s->node->op != NULL && s->node->op->branch.loop_body != NULL;
+    return (s->flags & TD_OP_ANYWHERE) != 0 &&
+           (!loop || td_dtype_in(x->plan->dtype[s->in[i]], TD_SET_FLOATS));
+}
+
+/* Brings the inputs that must be on the host. */
+static enum td_code fetch_inputs(struct td_exec *x, struct td_err *err)
+{
+    for (int i = 0; x->frame->dev != NULL && i < x->step->n_in; i++) {
+        if (!may_stay(x, i)) {
+            TD_TRY(td_device_run_fetch(x->frame, &x->step->in[i], 1, err));
+        }
+    }
+    return TD_OK;
+}
+
 static enum td_code gather(struct td_exec *x, struct td_err *err)
 {
     const struct td_step *s = x->step;
     struct td_frame *f = x->frame;
     for (int i = 0; i < s->n_in; i++) {
         int v = s->in[i];
-        f->in[i] =
-            f->dead != NULL && x->plan != NULL && x->plan->dead_values && f->dead[v] ? NULL : &f->slots[v];
+        const struct td_tensor *there = may_stay(x, i) ? td_device_run_at(f->dev, v) : NULL;
+        f->in[i] = f->dead != NULL && x->plan != NULL && x->plan->dead_values && f->dead[v] ? NULL
+                   : there != NULL                                                          ? there
+                                                                                            : &f->slots[v];
         if (s->deref == NULL || !s->deref[i] || f->in[i] == NULL) {
             continue;
         }
@@ -271,6 +307,9 @@ static enum td_code check_outputs(struct td_exec *x, struct td_err *err)
     const struct td_step *s = x->step;
     for (int i = 0; i < s->n_out; i++) {
         int v = s->out0 + i;
+        if (td_device_run_at(x->frame->dev, v) != NULL) {
+            continue; /* whoever put it there has looked at it */
+        }
         if (x->frame->state[v] == TD_SLOT_UNSET) {
             TD_FAIL_IF(x->plan == NULL || !x->plan->dead_values, err, INTERNAL,
                        "%s did not make its output %d", TD_NODE_STR(s->node), i);
@@ -330,9 +369,7 @@ static enum td_code call_kernel(struct td_exec *x, struct td_err *err)
     const struct td_step *s = x->step;
     int mode = x->bound != NULL ? x->bound->mode[x->step_index] : TD_STEP_INFER;
     x->shapes = NULL;
-    if (x->frame->dev != NULL) {
-        TD_TRY(td_device_run_fetch(x->frame, s->in, s->n_in, err));
-    }
+    TD_TRY(fetch_inputs(x, err));
     TD_TRY(gather(x, err));
     if (mode != TD_STEP_READY && s->n_rows > 0) {
         TD_TRY(infer_now(x, err));
@@ -365,14 +402,20 @@ static void set_constant(struct td_exec *x)
     }
 }
 
+/* Who observes a run sees outputs on the host. */
+static enum td_code show_outputs(struct td_exec *x, struct td_err *err)
+{
+    for (int i = 0; x->frame->dev != NULL && x->run->opts->observe != NULL && i < x->step->n_out; i++) {
+        TD_TRY(td_device_run_fetch(x->frame, &(int){x->step->out0 + i}, 1, err));
+    }
+    return TD_OK;
+}
+
 /* When the step is queued, its outputs have no bytes here until something on the host asks for them. */
 static enum td_code run_on_device(struct td_exec *x, struct td_err *err)
 {
     TD_TRY(td_device_run_step(x->frame, x->bound, x->step_index, &x->queued, err));
-    for (int i = 0; x->queued != NULL && x->run->opts->observe != NULL && i < x->step->n_out; i++) {
-        TD_TRY(td_device_run_fetch(x->frame, &(int){x->step->out0 + i}, 1, err));
-    }
-    return TD_OK;
+    return x->queued != NULL ? show_outputs(x, err) : TD_OK;
 }
 
 enum td_code td_exec_step(struct td_exec *x, struct td_err *err)
@@ -391,7 +434,8 @@ enum td_code td_exec_step(struct td_exec *x, struct td_err *err)
     if (rc == TD_OK && x->step->n_rows == 0) {
         set_constant(x);
     }
-    return rc ? rc : check_outputs(x, err);
+    rc = rc ? rc : check_outputs(x, err);
+    return rc ? rc : show_outputs(x, err);
 }
 
 void td_exec_end_step(struct td_exec *x)
@@ -464,6 +508,31 @@ static enum td_code run_step(struct td_exec *x, struct td_err *err)
 
 /* ------------------------------------------------------------------ a range of steps */
 
+static void release_values(struct td_exec *x, const struct td_step *s)
+{
+    for (int i = 0; i < s->n_release; i++) {
+        td_exec_release(x, s->release[i]);
+        if (x->frame->dev != NULL) {
+            td_device_run_release(x->frame, s->release[i]);
+        }
+    }
+}
+
+/* What is recorded on a device from step k on; *next: the step behind it. */
+static enum td_code run_stretch(struct td_exec *x, int k, int *next, struct td_err *err)
+{
+    if (x->frame->dev == NULL || x->bound->n_stretches == 0 || x->run->opts->observe != NULL) {
+        return TD_OK;
+    }
+    TD_TRY(td_device_graph_run(x->frame, x->bound, k, x->run->anywhere, next, err));
+    for (int i = k; i < *next; i++) {
+        if (x->bound->mode[i] != TD_STEP_SKIP) {
+            release_values(x, &x->plan->steps[i]);
+        }
+    }
+    return TD_OK;
+}
+
 enum td_code td_exec_steps(struct td_exec *x, int from, int to, struct td_err *err)
 {
     const struct td_plan *p = x->plan;
@@ -475,6 +544,12 @@ enum td_code td_exec_steps(struct td_exec *x, int from, int to, struct td_err *e
         if (look && td_call_stop_reason(x->run) != TD_OK) {
             return td_call_stop_error(x->run, err);
         }
+        int next = k;
+        TD_TRY(run_stretch(x, k, &next, err));
+        if (next > k) {
+            k = next - 1;
+            continue;
+        }
         x->step = &p->steps[k];
         x->step_index = k;
         const enum td_code rc = run_step(x, err);
@@ -482,12 +557,7 @@ enum td_code td_exec_steps(struct td_exec *x, int from, int to, struct td_err *e
         if (rc) {
             return rc;
         }
-        for (int i = 0; i < x->step->n_release; i++) {
-            td_exec_release(x, x->step->release[i]);
-            if (x->frame->dev != NULL) {
-                td_device_run_release(x->frame, x->step->release[i]);
-            }
-        }
+        release_values(x, x->step);
     }
     return TD_OK;
 }

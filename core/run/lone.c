@@ -187,6 +187,7 @@ enum td_code td_lone_launch(const struct td_launch *l, struct td_err *err)
                         .workspace = l->workspace,
                         .post_in = l->post_in,
                         .stream = l->stream,
+                        .fault = l->fault,
                         .run = &run,
                         .step = &x};
     const unsigned long mode = td_float_mode_enter();

@@ -111,6 +111,16 @@ enum td_code td_model_derive_make(struct td_model *base, struct td_arena *takes,
     return TD_OK;
 }
 
+enum td_code td_model_replicate_make(struct td_model *base, const struct td_device *device,
+                                     struct td_model **out, struct td_err *err)
+{
+    struct td_model_opts opts = base->opts;
+    opts.device = device;
+    TD_TRY(td_model_make(&opts, NULL, base->graph, base->lib, base->calls, out, err));
+    (*out)->base = td_model_ref(base);
+    return TD_OK;
+}
+
 /* The model that resources belong to. */
 static struct td_model *owner(struct td_model *m)
 {
@@ -123,7 +133,9 @@ static struct td_model *owner(struct td_model *m)
 struct td_device_weights *td_model_device_weights(struct td_model *m)
 {
     struct td_err ignored = {0};
-    m = owner(m);
+    while (m->base != NULL && m->base->opts.device == m->opts.device) {
+        m = m->base;
+    }
     pthread_mutex_lock(&m->mu);
     if (m->weights == NULL && m->opts.device != NULL &&
         td_device_weights_new(m->opts.device, &m->weights, &ignored)) {

@@ -49,7 +49,9 @@ static inline struct td_target td_target_host(const struct td_model_opts *o)
 }
 static inline struct td_target td_target_device(const struct td_model_opts *o)
 {
-    return (struct td_target){.device = o->device, .kernels = o->kernels};
+    struct td_target t = td_target_host(o);
+    t.device = o->device;
+    return t;
 }
 
 /* ------------------------------------------------------------------ callables, from below */
@@ -79,6 +81,10 @@ TD_MUST enum td_code td_model_make(const struct td_model_opts *opts, struct td_a
 TD_MUST enum td_code td_model_derive_make(struct td_model *base, struct td_arena *takes,
                                           struct td_graph *graph, struct td_library *lib,
                                           struct td_model **out, struct td_err *err);
+/* Likewise: base (counted) once more for another device, with its graph and library; it computes as base
+ * does. Its callables are its own, and what it holds on its device. */
+TD_MUST enum td_code td_model_replicate_make(struct td_model *base, const struct td_device *device,
+                                             struct td_model **out, struct td_err *err);
 const struct td_callable_calls *td_model_calls(const struct td_model *m);
 /* core/function's own list. */
 void td_model_set_callables(struct td_model *m, void *takes);
@@ -91,7 +97,8 @@ void td_model_unref(struct td_model *m);
 const struct td_graph *td_model_graph(const struct td_model *m);
 const struct td_library *td_model_library(const struct td_model *m);
 const struct td_model_opts *td_model_opts_of(const struct td_model *m);
-/* What the model and those derived from it hold on its device; NULL: it has none, or there is no memory. */
+/* What the model and those derived from it hold on its device, but for those that have another; NULL: it has
+ * none, or there is no memory. */
 struct td_device_weights *td_model_device_weights(struct td_model *m);
 /* Rate limit of lines that models print: at most 20 a second a model. */
 bool td_model_may_print(struct td_model *m);

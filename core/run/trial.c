@@ -8,9 +8,9 @@
  *
  *   MatMul{5f2c..} float[8,256] float[256,64] > float[8,64] +2 matmul.dnnl
  *
- * the number standing for the node's attributes, +2 for epilogues taken. When a kernel fails, or there is no
- * memory, the first in order is taken. A kernel runs here with what prepare left and nothing else
- * (td_lone_launch), on this thread.
+ * the number standing for the node's attributes, +2 for epilogues taken; a device has a number of its own
+ * there. When a kernel fails, or there is no memory, the first in order is taken. A kernel runs here with
+ * what prepare left and nothing else (td_lone_launch), on this thread.
  *
  * Does not: prepare kernels, or let go of those that lost (core/run/select.c).
  *
@@ -25,8 +25,9 @@
 #include "core/base/mem.h"
 #include "core/base/timings.h"
 #include "core/run/lone.h"
+#include "core/run/trial_there.h"
 
-enum { MOST_INPUTS = 8, MOST_BYTES = 256 << 20, RUNS = 5 };
+enum { MOST_INPUTS = TD_TRIAL_INPUTS, MOST_BYTES = 256 << 20, RUNS = 5 };
 
 /* ------------------------------------------------------------------ names */
 
@@ -75,8 +76,9 @@ static uint64_t attrs_sum(const struct td_node *n)
 /* Everything but the kernel. False: too long to be remembered. */
 static bool put_query(struct text *t, const struct td_kernel_query *q)
 {
-    char attrs[24];
+    char attrs[32];
     *t = (struct text){.n = 0};
+    const char *machine = q->target.device == NULL ? NULL : q->target.device->machine;
     snprintf(attrs, sizeof attrs, "{%016" PRIx64 "}", attrs_sum(q->node));
     put(t, q->node->op_name);
     put(t, attrs);
@@ -87,7 +89,11 @@ static bool put_query(struct text *t, const struct td_kernel_query *q)
     for (int i = 0; i < q->n_out; i++) {
         put_tensor(t, q->node->out_type[i], &q->out[i]);
     }
-    return t->n + 64 < TD_TIMING_NAME;
+    if (machine != NULL) {
+        snprintf(attrs, sizeof attrs, " on{%016" PRIx64 "}", td_hash_more(0, machine, strlen(machine)));
+        put(t, attrs);
+    }
+    return t->n + 64 < TD_TIMING_NAME && (q->target.device == NULL || machine != NULL);
 }
 
 static struct text name_of(const struct text *query, const struct td_choice *c)
@@ -196,6 +202,39 @@ static int64_t time_kernel(const struct td_kernel_query *q, const struct td_choi
     return best_ns;
 }
 
+static void time_on_host(const struct td_kernel_query *q, const struct td_choice *rival, int n,
+                         const struct stage *s, int64_t *ns)
+{
+    const int64_t from_ns = td_now_ns();
+    for (int i = 0; i < n; i++) {
+        ns[i] = time_kernel(q, &rival[i], s, from_ns + q->target.trial_ns * (i + 1) / n);
+    }
+}
+
+static void time_on_device(const struct td_kernel_query *q, const struct td_choice *rival, int n,
+                           const struct stage *s, int64_t *ns)
+{
+    struct td_trial_there there;
+    struct td_err ignored = {0};
+    const bool open = td_trial_there_open(&there, q, s->in, &ignored) == TD_OK;
+    const int64_t from_ns = td_now_ns();
+    for (int i = 0; i < n && open; i++) {
+        ns[i] = td_trial_there_time(&there, &rival[i], from_ns + q->target.trial_ns * (i + 1) / n);
+    }
+    td_trial_there_close(&there);
+}
+
+/* Zeros where it could not be tried. */
+static void time_all(const struct td_kernel_query *q, const struct td_choice *rival, int n, int64_t *ns)
+{
+    struct stage s;
+    memset(ns, 0, (size_t)n * sizeof *ns);
+    if (set(&s, q)) {
+        (q->target.device == NULL ? time_on_host : time_on_device)(q, rival, n, &s, ns);
+    }
+    clear(&s, q->n_in);
+}
+
 /* ------------------------------------------------------------------ the choice */
 
 static int fastest(const int64_t *ns, int n)
@@ -221,17 +260,11 @@ int td_trial_choose(const struct td_kernel_query *q, const struct td_choice *riv
         ns[i] = memory == NULL ? 0 : td_timings_find(memory, name.s);
         known = known && ns[i] > 0;
     }
-    struct stage s;
     if (!known) {
-        const bool ready = set(&s, q);
-        const int64_t from_ns = td_now_ns();
-        for (int i = 0; i < n; i++) {
-            ns[i] = !ready ? 0 : time_kernel(q, &rival[i], &s, from_ns + q->target.trial_ns * (i + 1) / n);
-            if (memory != NULL) {
-                td_timings_note(memory, name_of(&query, &rival[i]).s, ns[i]);
-            }
-        }
-        clear(&s, q->n_in);
+        time_all(q, rival, n, ns);
+    }
+    for (int i = 0; i < n && !known && memory != NULL; i++) {
+        td_timings_note(memory, name_of(&query, &rival[i]).s, ns[i]);
     }
     return fastest(ns, n);
 }

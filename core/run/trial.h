@@ -2,8 +2,9 @@
  *
  * A trial runs a prepared kernel a few times on inputs made up for it, and takes the shortest time. It
  * happens when a plan is bound to shapes, within the target's trial_ns a step, and only where a row says that
- * it competes (core/graph/kernel.h). What was learnt is remembered under the op, its attributes, dtypes and
- * shapes (core/base/timings.h), so that the next plan, or the next process, need not try again.
+ * it competes (core/graph/kernel.h); where the kernels run, on the host or a device (core/run/trial_there.h).
+ * What was learnt is remembered under the op, its attributes, dtypes, shapes and the device
+ * (core/base/timings.h), so that the next plan, or the next process, need not try again.
  *
  * Does not: count what is left to others when one kernel takes fewer epilogues than another.
  *

@@ -16,13 +16,31 @@
 #include <string.h>
 
 #include "core/base/check.h"
+#include "core/run/device_run.h"
 #include "core/graph/graph.h"
 #include "core/base/mem.h"
+
+/* Under mu, or the last reference. */
+static void is_made(struct td_variable *v)
+{
+    if (v->made != NULL) {
+        v->there.device->event_close(v->there.device, v->made);
+        v->made = NULL;
+    }
+}
+
+/* Under mu, or the last reference: runs that read it hold it. */
+static void forget_there(struct td_variable *v)
+{
+    is_made(v);
+    td_tensor_clear(&v->there);
+}
 
 static void destroy(struct td_obj *o)
 {
     struct td_variable *v = (struct td_variable *)o;
     td_tensor_clear(&v->value);
+    forget_there(v);
     pthread_mutex_destroy(&v->mu);
     td_free(v->name);
     td_free(v);
@@ -58,42 +76,97 @@ static enum td_code uninitialised(const struct td_variable *v, struct td_err *er
         v->name, v->name);
 }
 
-enum td_code td_variable_read(struct td_variable *v, struct td_tensor *out, struct td_err *err)
+/* Under mu: a value, with bytes on the host. */
+static enum td_code be_here(struct td_variable *v, struct td_err *err)
 {
-    enum td_code rc = TD_OK;
-    pthread_mutex_lock(&v->mu);
     if (v->value.dtype == TD_DTYPE_NONE) {
-        rc = uninitialised(v, err);
-    } else {
-        td_tensor_ref(out, &v->value);
+        return uninitialised(v, err);
+    }
+    return v->value.buf != NULL || v->there.buf == NULL ? TD_OK
+                                                        : td_device_bring(&v->there, v->made, &v->value, err);
+}
+
+/* Under mu: whether the run of c may read it on its device, where what makes it is done or queued before. */
+static enum td_code be_there(const struct td_call *c, struct td_variable *v, bool *there, struct td_err *err)
+{
+    *there = v->there.buf != NULL && v->there.device == td_call_device(c);
+    if (*there && v->made != NULL && v->maker != td_call_run_there(c)) {
+        TD_TRY(v->there.device->event_wait(v->there.device, v->made, err));
+        is_made(v);
+    }
+    return *there ? td_call_hold(c, &v->there, err) : TD_OK;
+}
+
+/* Under mu: the variable has no value any more. */
+static void empty(struct td_variable *v)
+{
+    td_tensor_clear(&v->value);
+    forget_there(v);
+    memset(&v->value, 0, sizeof v->value);
+    v->generation++;
+}
+
+static enum td_code get(const struct td_call *c, struct td_variable *v, bool take, struct td_tensor *out,
+                        struct td_err *err)
+{
+    bool there = false;
+    pthread_mutex_lock(&v->mu);
+    enum td_code rc = c != NULL ? be_there(c, v, &there, err) : TD_OK;
+    rc = rc || there ? rc : be_here(v, err);
+    if (rc == TD_OK) {
+        td_tensor_ref(out, there ? &v->there : &v->value);
+    }
+    if (rc == TD_OK && take) {
+        empty(v);
     }
     pthread_mutex_unlock(&v->mu);
     return rc;
+}
+
+enum td_code td_variable_read(struct td_variable *v, struct td_tensor *out, struct td_err *err)
+{
+    return get(NULL, v, false, out, err);
+}
+
+enum td_code td_variable_read_in(const struct td_call *c, struct td_variable *v, struct td_tensor *out,
+                                 struct td_err *err)
+{
+    return get(c, v, false, out, err);
 }
 
 enum td_code td_variable_take(struct td_variable *v, struct td_tensor *out, struct td_err *err)
 {
-    enum td_code rc = TD_OK;
-    pthread_mutex_lock(&v->mu);
-    if (v->value.dtype == TD_DTYPE_NONE) {
-        rc = uninitialised(v, err);
-    } else {
-        *out = v->value;
-        memset(&v->value, 0, sizeof v->value);
-        v->generation++;
-    }
-    pthread_mutex_unlock(&v->mu);
-    return rc;
+    return get(NULL, v, true, out, err);
 }
 
-enum td_code td_variable_assign(struct td_variable *v, struct td_tensor *t, struct td_err *err)
+enum td_code td_variable_take_in(const struct td_call *c, struct td_variable *v, struct td_tensor *out,
+                                 struct td_err *err)
 {
+    return get(c, v, true, out, err);
+}
+
+/* *t comes to be the value: here, or there with what a run has queued for it. */
+static enum td_code assign(const struct td_call *c, struct td_variable *v, struct td_tensor *t,
+                           struct td_err *err)
+{
+    struct td_event *made = NULL;
+    const bool there = t->device != NULL;
     TD_FAIL_IF(v->dtype != t->dtype, err, INVALID_ARGUMENT,
                "Trying to assign variable %s of dtype %s a value of dtype %s", v->name,
                td_dtype_name(v->dtype), td_dtype_name(t->dtype));
+    if (there) {
+        TD_TRY(td_call_event(c, &made, err));
+    }
     pthread_mutex_lock(&v->mu);
     struct td_tensor old = v->value;
+    forget_there(v);
     v->value = *t;
+    if (there) {
+        v->there = *t;
+        v->made = made;
+        v->maker = td_call_run_there(c);
+        v->value = (struct td_tensor){.dtype = t->dtype, .shape = t->shape};
+    }
     v->generation++;
     TD_HOLDS(td_variable_check, v);
     pthread_mutex_unlock(&v->mu);
@@ -102,11 +175,25 @@ enum td_code td_variable_assign(struct td_variable *v, struct td_tensor *t, stru
     return TD_OK;
 }
 
+enum td_code td_variable_assign(struct td_variable *v, struct td_tensor *t, struct td_err *err)
+{
+    return assign(NULL, v, t, err);
+}
+
+enum td_code td_variable_assign_in(const struct td_call *c, struct td_variable *v, struct td_tensor *t,
+                                   struct td_err *err)
+{
+    return assign(c, v, t, err);
+}
+
 enum td_code td_variable_edit(struct td_variable *v, struct td_err *err)
 {
     pthread_mutex_lock(&v->mu);
-    enum td_code rc = v->value.dtype == TD_DTYPE_NONE ? uninitialised(v, err) : td_tensor_own(&v->value, err);
-    if (rc) {
+    enum td_code rc = be_here(v, err);
+    rc = rc ? rc : td_tensor_own(&v->value, err);
+    if (rc == TD_OK) {
+        forget_there(v);
+    } else {
         pthread_mutex_unlock(&v->mu);
     }
     return rc;

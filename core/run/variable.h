@@ -2,7 +2,12 @@
  *
  * Reading takes a counted snapshot; writing replaces the tensor, or changes it in place when nobody else
  * holds its bytes (copy on write), so that a request sees each variable whole.
- * Threads: mu guards value, initialized and generation; it is held for the length of an in-place update.
+ *
+ * Its bytes may lie on the model's device: what a run has computed there and assigned is not brought back
+ * before somebody on the host reads it. What a run has queued for it may not be done yet: other runs wait for
+ * that, as does the host.
+ * Threads: mu guards what follows it in the struct but dtype, shape and name; it is held for the length of an
+ * in-place update.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_RUN_VARIABLE_H
@@ -16,7 +21,10 @@
 struct td_variable {
     struct td_obj obj;
     pthread_mutex_t mu;
-    struct td_tensor value; /* unset until initialised */
+    struct td_tensor value; /* unset until initialised; buf NULL: its bytes are in `there` alone */
+    struct td_tensor there; /* the same on the device; buf NULL: nowhere */
+    struct td_event *made;  /* of `there`: a point behind what makes it; NULL: it is made */
+    const void *maker;      /* the run that has queued that, which need not wait for it */
     uint64_t generation;    /* counts writes */
     enum td_dtype dtype;
     struct td_shape shape; /* declared; may be partly unknown */
@@ -30,10 +38,19 @@ TD_MUST enum td_code td_variable_new(const char *name, enum td_dtype dtype, cons
 /* A counted snapshot (*out is the caller's). FAILED_PRECONDITION when not initialised, with TensorFlow's
  * words. */
 TD_MUST enum td_code td_variable_read(struct td_variable *v, struct td_tensor *out, struct td_err *err);
+/* The same for a kernel whose op is flagged TD_OP_ANYWHERE: *out lies on its run's device, if the value
+ * does. */
+TD_MUST enum td_code td_variable_read_in(const struct td_call *c, struct td_variable *v,
+                                         struct td_tensor *out, struct td_err *err);
+TD_MUST enum td_code td_variable_take_in(const struct td_call *c, struct td_variable *v,
+                                         struct td_tensor *out, struct td_err *err);
 /* The value itself moves to *out, and leaves the variable without one. FAILED_PRECONDITION as above. */
 TD_MUST enum td_code td_variable_take(struct td_variable *v, struct td_tensor *out, struct td_err *err);
 /* Takes *t over as the value (zeroing it). INVALID_ARGUMENT on another dtype. */
 TD_MUST enum td_code td_variable_assign(struct td_variable *v, struct td_tensor *t, struct td_err *err);
+/* The same of a kernel's input as td_keep gave it, which may lie on the run's device. */
+TD_MUST enum td_code td_variable_assign_in(const struct td_call *c, struct td_variable *v,
+                                           struct td_tensor *t, struct td_err *err);
 /* Locks v and makes its value writable in place; the caller changes v->value, then calls td_variable_done. */
 TD_MUST enum td_code td_variable_edit(struct td_variable *v, struct td_err *err);
 void td_variable_done(struct td_variable *v);

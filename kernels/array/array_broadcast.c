@@ -166,6 +166,33 @@ static enum td_code broadcast_args_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+static bool no_rows(struct td_batchable_step *s)
+{
+    return td_batchable_no(s, "shapes are no rows");
+}
+
+/* Size k from the end of a shape; false: it is not followed. */
+static bool size_from_end(const struct td_batchable_step *s, int i, int64_t k, struct td_affine *out)
+{
+    const int64_t n = s->in_shape[0][i].rank == 1 ? s->in_shape[0][i].dim[0] : -1;
+    *out = td_affine_const(1);
+    return k >= n ? n >= 0 : td_batchable_size(s, i, n - 1 - k, out);
+}
+
+static bool broadcast_sizes(struct td_batchable_step *s)
+{
+    struct td_affine z[TD_MAX_RANK];
+    const struct td_shape *y = td_batchable_out_shape(s, 0, 0);
+    const int64_t n = y->rank == 1 ? y->dim[0] : -1;
+    for (int64_t k = 0; k < n && n <= TD_MAX_RANK; k++) {
+        struct td_affine a, b;
+        const bool known = size_from_end(s, 0, k, &a) && size_from_end(s, 1, k, &b);
+        const bool told = known && (td_affine_equal(a, b) || td_affine_is(a, 1, 0) || td_affine_is(b, 1, 0));
+        z[n - 1 - k] = told ? td_affine_is(a, 1, 0) ? b : a : (struct td_affine){.opaque = true};
+    }
+    return n >= 0 && n <= TD_MAX_RANK && td_batchable_put_sizes(s, 0, z, n);
+}
+
 static bool same_vector(const struct td_tensor *a, const struct td_tensor *b)
 {
     const int64_t n = td_tensor_count(a);
@@ -230,6 +257,7 @@ const struct td_op td_ops_array_broadcast[] = {
      .grad = td_tile_grad},
     {.name = "BroadcastArgs",
      .sig = "(s0:T, s1:T) -> (r0:T) {T:type=int32}",
+     .batchable = TD_BATCHABLE(no_rows, .sizes = broadcast_sizes),
      .host_in = 3,
      .host_out = 1,
      .infer = broadcast_args_infer,

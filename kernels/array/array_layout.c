@@ -433,7 +433,6 @@ const struct td_op td_ops_array_layout[] = {
      .sig =
          "(input:T, seq_lengths:Tlen) -> (output:T) {seq_dim:int; batch_dim:int=0; T:type; Tlen:type=int64}",
      .batchable = TD_BATCHABLE(reverse_sequence_rows),
-     .host_in = 2,
      .infer = reverse_sequence_infer,
      .kernels = TD_KERNEL("reverse_sequence.cpu", reverse_sequence_run, {"T", TD_SET_COPYABLE},
                           {"Tlen", TD_SET_INDEX}),

@@ -16,6 +16,7 @@
 
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "core/run/device_run.h"
 #include "kernels/control/branch_grad.h"
 #include "kernels/control/control_batchable.h"
 #include "kernels/control/loop_grad.h"
@@ -159,8 +160,9 @@ static void loop_advance(struct loop *l)
 
 static enum td_code loop_iterate(struct loop *l, struct td_call *c, struct td_err *err)
 {
+    const bool anywhere = td_call_device(c) != NULL;
     const struct td_function_values body = {
-        .in = l->in, .n_in = l->n, .out = l->next, .n_out = l->n, .gives = l->vars};
+        .in = l->in, .n_in = l->n, .out = l->next, .n_out = l->n, .gives = l->vars, .anywhere = anywhere};
     for (;;) {
         struct td_tensor cond = {0};
         bool yes;
@@ -168,6 +170,7 @@ static enum td_code loop_iterate(struct loop *l, struct td_call *c, struct td_er
             return td_stop_error(c, err);
         }
         const struct td_function_values test = {.in = l->in, .n_in = l->n, .out = &cond, .n_out = 1};
+        TD_TRY(anywhere ? td_call_wait(c, err) : TD_OK);
         TD_TRY(td_call_function(c, "cond", 0, &test, err));
         enum td_code rc = truth(&cond, &yes, err);
         td_tensor_clear(&cond);
@@ -187,7 +190,10 @@ static enum td_code while_run(struct td_call *c, struct td_err *err)
         rc = loop_iterate(&l, c, err);
     }
     for (int i = 0; rc == TD_OK && i < c->n_out && i < l.n; i++) {
-        td_out_move(c, i, &l.vars[i]);
+        rc = l.vars[i].device != NULL ? td_call_hold(c, &l.vars[i], err) : TD_OK;
+        if (rc == TD_OK) {
+            td_out_move(c, i, &l.vars[i]);
+        }
     }
     loop_free(&l);
     return rc;
@@ -417,7 +423,7 @@ const struct td_op td_ops_control[] = {
     {.name = "While",
      .sig = "(input:T) -> (output:T) {T:list(type); cond:func; body:func; output_shapes:list(shape)=[]; "
             "parallel_iterations:int=10}",
-     .flags = TD_OP_KEEPS | TD_OP_STATEFUL,
+     .flags = TD_OP_KEEPS | TD_OP_STATEFUL | TD_OP_ANYWHERE,
      .role = TD_ROLE_WHILE,
      .branch = {.loop_cond = "cond", .loop_body = "body"},
      .batchable = TD_BATCHABLE(td_batchable_while, .any_input = true),
@@ -426,7 +432,7 @@ const struct td_op td_ops_control[] = {
     {.name = "StatelessWhile",
      .sig = "(input:T) -> (output:T) {T:list(type); cond:func; body:func; output_shapes:list(shape)=[]; "
             "parallel_iterations:int=10}",
-     .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
+     .flags = TD_OP_KEEPS | TD_OP_NO_FOLD | TD_OP_ANYWHERE,
      .branch = {.loop_cond = "cond", .loop_body = "body"},
      .batchable = TD_BATCHABLE(td_batchable_while, .any_input = true),
      .kernels = TD_KERNEL("while", while_run),

@@ -191,6 +191,13 @@ bool td_batchable_list_stack(struct td_batchable_step *s)
            (parameter(s, 1) && put_element(s, 0, &s->in[0], given >= 0 ? given : s->in[0].length));
 }
 
+bool td_batchable_list_gather(struct td_batchable_step *s)
+{
+    const struct td_shape *picked = &s->in_shape[0][1];
+    return settled(s) || (steady_parameter(s, 1) && parameter(s, 2) &&
+                          put_element(s, 0, &s->in[0], picked->rank == 1 ? picked->dim[0] : -1));
+}
+
 bool td_batchable_list_length(struct td_batchable_step *s)
 {
     s->out[0].kind = TD_VALUE_CONST;

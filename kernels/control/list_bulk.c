@@ -436,6 +436,7 @@ const struct td_op td_ops_list_bulk[] = {
     {.name = "TensorListGather",
      .sig = "(input_handle:variant, indices:int32, element_shape:int32) -> (values:element_dtype) "
             "{element_dtype:type}",
+     .batchable = TD_BATCHABLE(td_batchable_list_gather, .any_input = true),
      .host_in = 6,
      .infer = gather_infer,
      .kernels = TD_KERNEL("list.cpu", gather_run, LIST_TYPES),

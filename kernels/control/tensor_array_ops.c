@@ -14,6 +14,7 @@
 #include "kernels/ops.h"
 #include "kernels/control/tensor_array.h"
 #include "kernels/control/tensor_array_grad.h"
+#include "kernels/control/tensor_array_lists.h"
 #include "kernels/control/list_batchable.h"
 #include "kernels/control/tensor_list.h"
 
@@ -502,10 +503,10 @@ static enum td_code concat_run(struct td_call *c, struct td_err *err)
 #define ARRAY_SIZE TD_BATCHABLE(td_batchable_array_size, .any_input = true)
 #define READ TD_BATCHABLE(td_batchable_read)
 #define NONE NULL /* not known to keep rows apart */
-#define ROW(opname, signature, more, axes, shapes, fn, back)                                                 \
+#define ROW(opname, signature, more, axes, shapes, fn, back, lists)                                          \
     {                                                                                                        \
         .name = opname, .sig = signature, .flags = TD_OP_STATEFUL | (more), .batchable = axes,               \
-        .infer = shapes, .kernels = TD_KERNEL("tensor_array.cpu", fn), .grad = back                          \
+        .infer = shapes, .kernels = TD_KERNEL("tensor_array.cpu", fn), .grad = back, .array = lists          \
     }
 
 const struct td_op td_ops_tensor_array_ops[] = {
@@ -513,36 +514,36 @@ const struct td_op td_ops_tensor_array_ops[] = {
         "(size:int32) -> (handle:resource, flow:float) {dtype:type; element_shape:shape=?; "
         "dynamic_size:bool=false; "
         "clear_after_read:bool=true; identical_element_shapes:bool=false; tensor_array_name:string=''}",
-        0, ARRAY_NEW, pair_infer, new_run, td_not_differentiable),
+        0, ARRAY_NEW, pair_infer, new_run, td_not_differentiable, &td_array_new_rule),
     ROW("TensorArrayGradV3",
         "(handle:resource, flow_in:float) -> (grad_handle:resource, flow_out:float) {source:string}", 0, NONE,
-        pair_infer, grad_run, td_not_differentiable),
+        pair_infer, grad_run, td_not_differentiable, NULL),
     ROW("TensorArrayGradWithShape",
         "(handle:resource, flow_in:float, shape_to_prepend:int32) -> (grad_handle:resource, flow_out:float) "
         "{source:string}",
-        0, NONE, pair_infer, grad_with_shape_run, td_not_differentiable),
+        0, NONE, pair_infer, grad_with_shape_run, td_not_differentiable, NULL),
     ROW("TensorArrayWriteV3",
         "(handle:resource, index:int32, value:T, flow_in:float) -> (flow_out:float) {T:type}", TD_OP_KEEPS,
-        ARRAY_WRITE, td_infer_scalar, write_run, td_array_write_grad),
+        ARRAY_WRITE, td_infer_scalar, write_run, td_array_write_grad, &td_array_write_rule),
     ROW("TensorArrayReadV3", "(handle:resource, index:int32, flow_in:float) -> (value:dtype) {dtype:type}", 0,
-        ARRAY_READ, NULL, read_run, td_array_read_grad),
+        ARRAY_READ, NULL, read_run, td_array_read_grad, &td_array_read_rule),
     ROW("TensorArrayGatherV3",
         "(handle:resource, indices:int32, flow_in:float) -> (value:dtype) {dtype:type; "
         "element_shape:shape=?}",
-        0, ARRAY_GATHER, NULL, gather_run, td_array_gather_grad),
+        0, ARRAY_GATHER, NULL, gather_run, td_array_gather_grad, &td_array_gather_rule),
     ROW("TensorArrayScatterV3",
         "(handle:resource, indices:int32, value:T, flow_in:float) -> (flow_out:float) {T:type}", TD_OP_KEEPS,
-        ARRAY_SCATTER, td_infer_scalar, scatter_run, td_array_scatter_grad),
+        ARRAY_SCATTER, td_infer_scalar, scatter_run, td_array_scatter_grad, &td_array_scatter_rule),
     ROW("TensorArrayConcatV3",
         "(handle:resource, flow_in:float) -> (value:dtype, lengths:int64) {dtype:type; "
         "element_shape_except0:shape=?}",
-        0, NONE, NULL, concat_run, td_array_concat_grad),
+        0, NONE, NULL, concat_run, td_array_concat_grad, NULL),
     ROW("TensorArraySplitV3",
         "(handle:resource, value:T, lengths:int64, flow_in:float) -> (flow_out:float) {T:type}", TD_OP_KEEPS,
-        NONE, td_infer_scalar, split_run, td_array_split_grad),
+        NONE, td_infer_scalar, split_run, td_array_split_grad, NULL),
     ROW("TensorArraySizeV3", "(handle:resource, flow_in:float) -> (size:int32) {}", 0, ARRAY_SIZE,
-        td_infer_scalar, size_run, td_not_differentiable),
+        td_infer_scalar, size_run, td_not_differentiable, &td_array_size_rule),
     ROW("TensorArrayCloseV3", "(handle:resource) -> () {}", TD_OP_FREE, READ, NULL, close_run,
-        td_not_differentiable),
+        td_not_differentiable, NULL),
     {.name = NULL},
 };

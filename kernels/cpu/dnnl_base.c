@@ -64,21 +64,44 @@ dnnl_memory_t td_dnnl_base_memory(const dnnl_memory_desc_t *md, const void *data
     return dnnl_memory_create(&m, md, td_dnnl_base_engine(), (void *)data) == dnnl_success ? m : NULL;
 }
 
-/* Runs a reorder primitive. */
+/* Weights are packed outside of runs: see the header. */
+static bool run_reorder(dnnl_primitive_t r, const dnnl_exec_arg_t *args, int n)
+{
+    dnnl_stream_t stream = td_dnnl_base_stream();
+    bool ok = stream != NULL;
+    for (int i = 0; i < n; i++) {
+        ok = ok && args[i].memory != NULL;
+    }
+    unsigned long before = td_float_mode_enter();
+    ok = ok && dnnl_primitive_execute(r, stream, n, args) == dnnl_success &&
+         dnnl_stream_wait(stream) == dnnl_success;
+    td_float_mode_leave(before);
+    for (int i = 0; i < n; i++) {
+        (void)dnnl_memory_destroy(args[i].memory);
+    }
+    return ok;
+}
+
 bool td_dnnl_base_reorder(dnnl_primitive_t r, const dnnl_memory_desc_t *from, const void *x,
                           const dnnl_memory_desc_t *to, void *y)
 {
-    dnnl_stream_t stream = td_dnnl_base_stream();
-    dnnl_memory_t a = td_dnnl_base_memory(from, x), b = td_dnnl_base_memory(to, y);
-    dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, a}, {DNNL_ARG_TO, b}};
-    unsigned long before = td_float_mode_enter(); /* weights are packed outside of runs: see the header */
-    bool ok = stream != NULL && a != NULL && b != NULL &&
-              dnnl_primitive_execute(r, stream, 2, args) == dnnl_success &&
-              dnnl_stream_wait(stream) == dnnl_success;
-    td_float_mode_leave(before);
-    (void)dnnl_memory_destroy(a);
-    (void)dnnl_memory_destroy(b);
-    return ok;
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, td_dnnl_base_memory(from, x)},
+                                    {DNNL_ARG_TO, td_dnnl_base_memory(to, y)}};
+    return run_reorder(r, args, 2);
+}
+
+bool td_dnnl_base_scaling(dnnl_primitive_t r, const dnnl_memory_desc_t *from, const void *x,
+                          const dnnl_memory_desc_t *to, void *y, const float *scale, int64_t n)
+{
+    const dnnl_dims_t dims = {n};
+    dnnl_memory_desc_t scales;
+    if (dnnl_memory_desc_init_by_tag(&scales, 1, dims, dnnl_f32, dnnl_a) != dnnl_success) {
+        return false;
+    }
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, td_dnnl_base_memory(from, x)},
+                                    {DNNL_ARG_TO, td_dnnl_base_memory(to, y)},
+                                    {DNNL_ARG_ATTR_OUTPUT_SCALES, td_dnnl_base_memory(&scales, scale)}};
+    return run_reorder(r, args, 3);
 }
 
 bool td_dnnl_base_reorder_new(dnnl_primitive_t *out, const dnnl_memory_desc_t *from,
@@ -92,6 +115,22 @@ bool td_dnnl_base_reorder_new(dnnl_primitive_t *out, const dnnl_memory_desc_t *f
     bool ok = dnnl_reorder_primitive_desc_create(&pd, from, e, to, e, NULL) == dnnl_success &&
               dnnl_primitive_create(out, pd) == dnnl_success;
     (void)dnnl_primitive_desc_destroy(pd);
+    return ok;
+}
+
+bool td_dnnl_base_scaling_new(dnnl_primitive_t *out, const dnnl_memory_desc_t *from,
+                              const dnnl_memory_desc_t *to, int mask)
+{
+    const float at_run = DNNL_RUNTIME_F32_VAL;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_engine_t e = td_dnnl_base_engine();
+    const bool ok = dnnl_primitive_attr_create(&attr) == dnnl_success &&
+                    dnnl_primitive_attr_set_output_scales(attr, 1, mask, &at_run) == dnnl_success &&
+                    dnnl_reorder_primitive_desc_create(&pd, from, e, to, e, attr) == dnnl_success &&
+                    td_dnnl_base_is_fast(pd, "simple") && dnnl_primitive_create(out, pd) == dnnl_success;
+    (void)dnnl_primitive_desc_destroy(pd);
+    (void)dnnl_primitive_attr_destroy(attr);
     return ok;
 }
 

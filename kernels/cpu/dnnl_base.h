@@ -17,6 +17,12 @@ dnnl_memory_t td_dnnl_base_memory(const dnnl_memory_desc_t *md, const void *data
 /* *out stays NULL where both layouts are one. False when oneDNN cannot. */
 bool td_dnnl_base_reorder_new(dnnl_primitive_t *out, const dnnl_memory_desc_t *from,
                               const dnnl_memory_desc_t *to);
+/* A reorder that also multiplies by scales: one for each place of the dimensions in `mask`, which are given
+ * to each run. False where oneDNN has no fast one; *out is NULL then. */
+bool td_dnnl_base_scaling_new(dnnl_primitive_t *out, const dnnl_memory_desc_t *from,
+                              const dnnl_memory_desc_t *to, int mask);
+bool td_dnnl_base_scaling(dnnl_primitive_t r, const dnnl_memory_desc_t *from, const void *x,
+                          const dnnl_memory_desc_t *to, void *y, const float *scale, int64_t n);
 bool td_dnnl_base_reorder(dnnl_primitive_t r, const dnnl_memory_desc_t *from, const void *x,
                           const dnnl_memory_desc_t *to, void *y);
 

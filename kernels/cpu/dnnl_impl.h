@@ -12,7 +12,7 @@
 #include "kernels/cpu/dnnl_post.h"
 #include "kernels/cpu/low.h"
 
-enum { TD_DNNL_CHUNKS = 16 };
+enum { TD_DNNL_CHUNKS = 64 };
 
 /* Part of the output, for a thread of its own. */
 struct td_dnnl_chunk {
@@ -20,10 +20,13 @@ struct td_dnnl_chunk {
     int64_t x_at, y_at; /* elements */
 };
 
+struct td_dnnl_args; /* kernels/cpu/dnnl_run.c */
+
 /* Made when it is first wanted. */
 struct td_dnnl_split {
     struct td_dnnl_parts parts;
     struct td_dnnl_chunk chunk[TD_DNNL_CHUNKS];
+    struct td_dnnl *product; /* whose chunks these are, of a convolution that has none of its own; NULL */
 };
 
 struct td_dnnl {
@@ -44,11 +47,15 @@ struct td_dnnl {
     struct td_dnnl_weights weights;
     const struct td_dnnl *whole; /* this is a chunk of it, on its packed weights */
     struct td_dnnl_split split;
+    struct td_dnnl_args *_Atomic args; /* of a run that is over, for the next; NULL: none */
 };
 
 /* The same as `whole` for so many rows, or of another image; NULL when oneDNN or memory lacks. */
 struct td_dnnl *td_dnnl_chunk_matmul(const struct td_dnnl *whole, int64_t rows);
 struct td_dnnl *td_dnnl_chunk_conv(const struct td_dnnl *whole, const struct td_conv *g);
+/* A convolution that looks at single cells as the product [cells,ic] * [ic,oc], which packs the weights
+ * itself; NULL likewise, and where it does not take the same posts. */
+struct td_dnnl *td_dnnl_product_of(const struct td_dnnl *conv, int64_t cells);
 /* What a run works on: packed weights, and, where the posts say so, what a sum of each column is worth. */
 struct td_dnnl_operands {
     const void *x, *w;
@@ -58,6 +65,7 @@ struct td_dnnl_operands {
 /* Runs the primitive on this thread: scratch has scratch_bytes, post_in is that of td_call. */
 bool td_dnnl_execute(const struct td_dnnl *d, const float *const *post_in, const struct td_dnnl_operands *at,
                      void *scratch);
+void td_dnnl_args_free(struct td_dnnl_args *a);
 
 bool td_dnnl_split_init(struct td_dnnl_split *s);
 void td_dnnl_split_fini(struct td_dnnl_split *s);

@@ -7,10 +7,15 @@
  * (kernels/cpu/low.h) are kept with their steps, one a column; a scale goes into those: it does not matter
  * here.
  *
- * Weights meet a primitive in three ways: known when prepared (packed then), the same buffer for the second
- * time (packed and kept), or new (the caller packs them into scratch for this run; they are remembered). So a
- * weight that changes at every step costs no kept copies; and where a primitive has met others each time, it
- * stops remembering them, so that a training step has its weights to itself and may write over them.
+ * Weights meet a primitive in four ways: known when prepared (packed then), as its first (packed and kept:
+ * most stay, and the first run does not take longer than the second), the same buffer for the second time
+ * (packed and kept), or new in the place of others (the caller packs them into scratch for this run; they
+ * are remembered). So a weight that changes at every step costs no kept copies but one; and where a
+ * primitive has met others each time, it stops remembering them, so that a training step has its weights to
+ * itself and may write over them.
+ *
+ * What another process has packed of the same weights is mapped from its file where there is one
+ * (kernels/cpu/pack_keeper.h), and what is packed here is kept for the next.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CPU_DNNL_PACK_H
@@ -23,9 +28,17 @@
 
 struct td_dnnl_pack;
 
+/* What is no layout of the weights: floats [rows,columns] made into others, whose number is known. */
+struct td_dnnl_transform {
+    const char *name; /* no other's; a constant */
+    void (*run)(const float *from, int64_t rows, int64_t columns, float *to);
+};
+
 struct td_dnnl_weights {
     dnnl_memory_desc_t plain, used;
-    dnnl_primitive_t packer;   /* NULL: both layouts are one */
+    const struct td_dnnl_transform *transform; /* borrowed; NULL: used is a layout, packer's */
+    dnnl_primitive_t packer;                   /* NULL: both layouts are one */
+    bool scales;                               /* it multiplies by the scale too */
     int64_t columns;           /* scaled or rounded: length of the scale, or of the steps; else 0 */
     int levels;                /* rounded to so many steps up and down; else 0: there is no scale then */
     bool transposed;           /* [columns, rows]: a column lies in one chunk */
@@ -46,10 +59,15 @@ bool td_dnnl_weights_set(struct td_dnnl_weights *w, const dnnl_memory_desc_t *us
  * the last column; *depth: the rows of a panel, k or a little more. */
 bool td_dnnl_weights_in_panels(struct td_dnnl_weights *w, int64_t k, int64_t n, bool transposed,
                                int64_t *depth);
+/* Floats [rows,columns] into `floats` others. */
+TD_MUST enum td_code td_dnnl_weights_transformed(struct td_dnnl_weights *w,
+                                                 const struct td_dnnl_transform *transform, int64_t rows,
+                                                 int64_t columns, int64_t floats, struct td_err *err);
 /* Packs weights that are known beforehand, unless their scale is still to come. */
 TD_MUST enum td_code td_dnnl_weights_known(struct td_dnnl_weights *w, const struct td_tensor *t,
                                            struct td_err *err);
-/* Remembers t; *out is its packed copy when it has been met before (to be dropped), else NULL. */
+/* Remembers t; *out is its packed copy (to be dropped) when it is the first that w meets or has been met
+ * before, else NULL. */
 TD_MUST enum td_code td_dnnl_weights_meet(struct td_dnnl_weights *w, const struct td_tensor *t,
                                           const float *scale, struct td_dnnl_pack **out, struct td_err *err);
 const void *td_dnnl_pack_data(const struct td_dnnl_pack *p);
@@ -65,5 +83,22 @@ struct td_dnnl_packed {
 TD_MUST enum td_code td_dnnl_weights_scratch(const struct td_dnnl_weights *w, struct td_call *c,
                                              const void *data, const float *scale, struct td_dnnl_packed *out,
                                              struct td_err *err);
+/* Meets t; *out is its copy where it has one, else t packed into scratch. *pack: to be dropped behind the
+ * run; NULL. */
+TD_MUST static inline enum td_code td_dnnl_weights_meet_packed(struct td_dnnl_weights *w, struct td_call *c,
+                                                               const struct td_tensor *t, const float *scale,
+                                                               struct td_dnnl_pack **pack, const void **out,
+                                                               struct td_err *err)
+{
+    struct td_dnnl_packed now;
+    TD_TRY(td_dnnl_weights_meet(w, t, scale, pack, err));
+    if (*pack != NULL) {
+        *out = td_dnnl_pack_data(*pack);
+        return TD_OK;
+    }
+    TD_TRY(td_dnnl_weights_scratch(w, c, t->data, scale, &now, err));
+    *out = now.data;
+    return TD_OK;
+}
 
 #endif

@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/dnnl_parts.h"
 
+#define MULTIPLICATION_NS 0.01 /* at most one hundred of them a ns, on one core */
+
 bool td_dnnl_parts_init(struct td_dnnl_parts *p)
 {
     return pthread_mutex_init(&p->mu, NULL) == 0;
@@ -33,7 +35,8 @@ enum td_parallel_way td_dnnl_parts_way(struct td_dnnl_parts *p, const struct td_
     if (pool == NULL || pool->most < 2 || w->work < w->least || (!pool->steady && pool->idle(pool) == 0)) {
         return TD_PARALLEL_ALONE;
     }
-    const int64_t half_ns = td_timing_known(&p->cost.alone_ns) / 2;
+    const int64_t alone_ns = td_timing_known(&p->cost.alone_ns);
+    const int64_t half_ns = alone_ns > 0 ? alone_ns / 2 : (int64_t)(w->work * MULTIPLICATION_NS / 2);
     const enum td_parallel_way way =
         pool->steady ? td_parallel_by_work(w->work) : td_parallel_choose(&p->cost, pool, half_ns);
     const int wanted = pool->most < w->most ? pool->most : w->most;

@@ -3,11 +3,13 @@
  *   td_dnnl_run        meets the weights (kernels/cpu/dnnl_pack.c): packed already, or packed for this run
  *     run_packed       rounds activations where the product is a low one; alone, or in chunks (dnnl_split.c)
  *       run_whole      reorders activations where the primitive wants another layout
- *         td_dnnl_execute   the primitive, its operands told one by one
+ *         td_dnnl_execute   the primitive; the objects that tell it of its operands are kept between runs
  *
  * Threads: any; a primitive is immutable but for what guards itself.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <stdatomic.h>
+
 #include "core/base/mem.h"
 #include "kernels/cpu/dnnl_base.h"
 #include "kernels/cpu/dnnl_impl.h"
@@ -21,50 +23,87 @@ static const float *post_operand(const struct td_dnnl *d, const float *const *po
     return post_in[i] + (behind ? d->y.dims[1] : 0);
 }
 
+/* What a primitive is told of a run: descriptions, which are always the same, and pointers. */
+struct td_dnnl_args {
+    dnnl_exec_arg_t at[MOST_ARGS];
+    int n;
+};
+
+static bool add(struct td_dnnl_args *a, int arg, const dnnl_memory_desc_t *md)
+{
+    dnnl_memory_t m = td_dnnl_base_memory(md, DNNL_MEMORY_NONE);
+    if (m != NULL) {
+        a->at[a->n++] = (dnnl_exec_arg_t){arg, m};
+    }
+    return m != NULL;
+}
+
+void td_dnnl_args_free(struct td_dnnl_args *a)
+{
+    for (int i = 0; a != NULL && i < a->n; i++) {
+        (void)dnnl_memory_destroy(a->at[i].memory);
+    }
+    td_free(a);
+}
+
+static struct td_dnnl_args *make_args(const struct td_dnnl *d)
+{
+    dnnl_memory_desc_t scratch_md;
+    const dnnl_dims_t bytes = {(dnnl_dim_t)d->scratch_bytes};
+    struct td_dnnl_args *a = td_calloc(1, sizeof *a);
+    bool ok =
+        a != NULL && dnnl_memory_desc_init_by_tag(&scratch_md, 1, bytes, dnnl_u8, dnnl_a) == dnnl_success &&
+        add(a, d->backward ? DNNL_ARG_DIFF_DST : DNNL_ARG_SRC, &d->x_used) &&
+        add(a, DNNL_ARG_WEIGHTS, &d->weights.used) &&
+        add(a, d->backward ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, &d->y_used) &&
+        add(a, DNNL_ARG_SCRATCHPAD, &scratch_md) && (!d->posts.bias || add(a, DNNL_ARG_BIAS, &d->bias)) &&
+        (!d->posts.stepped || add(a, td_dnnl_steps_arg(), &d->posts.steps));
+    for (int i = d->posts.bias; ok && i < d->posts.n; i++) {
+        ok = !d->posts.has_operand[i] || add(a, td_dnnl_post_arg(&d->posts, i), &d->posts.operand[i]);
+    }
+    if (!ok) {
+        td_dnnl_args_free(a);
+        a = NULL;
+    }
+    return a;
+}
+
+/* In the order of make_args. */
+static bool point(const struct td_dnnl *d, struct td_dnnl_args *a, const float *const *post_in,
+                  const struct td_dnnl_operands *at, void *scratch)
+{
+    const void *data[MOST_ARGS] = {at->x, at->w, at->y, scratch};
+    int n = 4;
+    if (d->posts.bias) {
+        data[n++] = post_operand(d, post_in, 0);
+    }
+    if (d->posts.stepped) {
+        data[n++] = at->steps;
+    }
+    for (int i = d->posts.bias; i < d->posts.n; i++) {
+        if (d->posts.has_operand[i]) {
+            data[n++] = post_operand(d, post_in, i);
+        }
+    }
+    bool ok = n == a->n;
+    for (int i = 0; ok && i < n; i++) {
+        ok = dnnl_memory_set_data_handle(a->at[i].memory, (void *)data[i]) == dnnl_success;
+    }
+    return ok;
+}
+
+/* One set of arguments is kept with the primitive; who runs it while another does makes a set of its own. */
 bool td_dnnl_execute(const struct td_dnnl *d, const float *const *post_in, const struct td_dnnl_operands *at,
                      void *scratch)
 {
     dnnl_stream_t stream = td_dnnl_base_stream();
-    dnnl_memory_desc_t scratch_md;
-    dnnl_dims_t bytes = {(dnnl_dim_t)d->scratch_bytes};
-    if (stream == NULL ||
-        dnnl_memory_desc_init_by_tag(&scratch_md, 1, bytes, dnnl_u8, dnnl_a) != dnnl_success) {
-        return false;
-    }
-    dnnl_memory_t m[MOST_ARGS] = {
-        td_dnnl_base_memory(&d->x_used, at->x), td_dnnl_base_memory(&d->weights.used, at->w),
-        td_dnnl_base_memory(&d->y_used, at->y), td_dnnl_base_memory(&scratch_md, scratch)};
-    dnnl_exec_arg_t args[MOST_ARGS] = {{d->backward ? DNNL_ARG_DIFF_DST : DNNL_ARG_SRC, m[0]},
-                                       {DNNL_ARG_WEIGHTS, m[1]},
-                                       {d->backward ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, m[2]},
-                                       {DNNL_ARG_SCRATCHPAD, m[3]}};
-    int n = 4;
-    if (d->posts.bias) {
-        m[n] = td_dnnl_base_memory(&d->bias, post_operand(d, post_in, 0));
-        args[n] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, m[n]};
-        n++;
-    }
-    if (d->posts.stepped) {
-        m[n] = td_dnnl_base_memory(&d->posts.steps, at->steps);
-        args[n] = (dnnl_exec_arg_t){td_dnnl_steps_arg(), m[n]};
-        n++;
-    }
-    for (int i = d->posts.bias; i < d->posts.n; i++) {
-        if (d->posts.has_operand[i]) {
-            m[n] = td_dnnl_base_memory(&d->posts.operand[i], post_operand(d, post_in, i));
-            args[n] = (dnnl_exec_arg_t){td_dnnl_post_arg(&d->posts, i), m[n]};
-            n++;
-        }
-    }
-    bool ok = true;
-    for (int i = 0; i < n; i++) {
-        ok = ok && m[i] != NULL;
-    }
-    ok = ok && dnnl_primitive_execute(d->primitive, stream, n, args) == dnnl_success &&
-         dnnl_stream_wait(stream) == dnnl_success;
-    for (int i = 0; i < n; i++) {
-        (void)dnnl_memory_destroy(m[i]);
-    }
+    struct td_dnnl *mine = (struct td_dnnl *)d; /* args guards itself */
+    struct td_dnnl_args *a = atomic_exchange(&mine->args, NULL);
+    a = a != NULL ? a : make_args(d);
+    const bool ok = stream != NULL && a != NULL && point(d, a, post_in, at, scratch) &&
+                    dnnl_primitive_execute(d->primitive, stream, a->n, a->at) == dnnl_success &&
+                    dnnl_stream_wait(stream) == dnnl_success;
+    td_dnnl_args_free(atomic_exchange(&mine->args, a));
     return ok;
 }
 
@@ -101,8 +140,25 @@ static enum td_code lower(const struct td_dnnl *d, struct td_call *c, struct td_
     return TD_OK;
 }
 
-static enum td_code run_packed(const struct td_dnnl *d, struct td_call *c, struct td_dnnl_operands at,
-                               struct td_err *err)
+static const float *scale_of(const struct td_dnnl *d, const struct td_call *c)
+{
+    return d->posts.scaled && !d->posts.stepped ? c->post_in[0] : NULL;
+}
+
+/* In chunks that want w, which the call's weights are, packed in another way than `at` has them. */
+static enum td_code run_product(struct td_dnnl *d, struct td_call *c, const struct td_tensor *w,
+                                struct td_dnnl_operands at, struct td_err *err)
+{
+    struct td_dnnl_weights *weights = &d->split.product->weights;
+    struct td_dnnl_pack *p;
+    TD_TRY(td_dnnl_weights_meet_packed(weights, c, w, scale_of(d, c), &p, &at.w, err));
+    const enum td_code rc = td_dnnl_split_run(d, c, &at, err);
+    td_dnnl_pack_drop(p);
+    return rc;
+}
+
+static enum td_code run_packed(const struct td_dnnl *d, struct td_call *c, const struct td_tensor *w,
+                               struct td_dnnl_operands at, struct td_err *err)
 {
     struct td_dnnl *mine = (struct td_dnnl *)d; /* its split guards itself */
     if (d->low.kind != TD_LOW_NONE) {
@@ -110,7 +166,8 @@ static enum td_code run_packed(const struct td_dnnl *d, struct td_call *c, struc
     }
     const enum td_parallel_way way = td_dnnl_split_way(mine, c);
     if (way == TD_PARALLEL_TOGETHER) {
-        return td_dnnl_split_run(mine, c, &at, err);
+        return d->split.product != NULL ? run_product(mine, c, w, at, err)
+                                        : td_dnnl_split_run(mine, c, &at, err);
     }
     const int64_t from_ns = way == TD_PARALLEL_ALONE_TIMED ? td_now_ns() : 0;
     TD_TRY(run_whole(d, c, &at, err));
@@ -120,14 +177,9 @@ static enum td_code run_packed(const struct td_dnnl *d, struct td_call *c, struc
     return TD_OK;
 }
 
-static const float *scale_of(const struct td_dnnl *d, const struct td_call *c)
-{
-    return d->posts.scaled && !d->posts.stepped ? c->post_in[0] : NULL;
-}
-
 /* Weights not met before. */
-static enum td_code run_unpacked(const struct td_dnnl *d, struct td_call *c, const void *x, const void *w,
-                                 void *y, struct td_err *err)
+static enum td_code run_unpacked(const struct td_dnnl *d, struct td_call *c, const void *x,
+                                 const struct td_tensor *w, void *y, struct td_err *err)
 {
     if (d->plain_gemm && d->posts.n == 0 && d->low.kind == TD_LOW_NONE) {
         struct td_gemm g = {.tb = d->transposed ? TD_TRANSPOSED : TD_PLAIN,
@@ -135,7 +187,7 @@ static enum td_code run_unpacked(const struct td_dnnl *d, struct td_call *c, con
                             .n = d->n,
                             .k = d->k,
                             .a = x,
-                            .b = w,
+                            .b = w->data,
                             .c = y,
                             .lda = d->k,
                             .ldb = d->transposed ? d->k : d->n,
@@ -144,8 +196,8 @@ static enum td_code run_unpacked(const struct td_dnnl *d, struct td_call *c, con
         return TD_OK;
     }
     struct td_dnnl_packed packed = {0};
-    TD_TRY(td_dnnl_weights_scratch(&d->weights, c, w, scale_of(d, c), &packed, err));
-    return run_packed(d, c, (struct td_dnnl_operands){x, packed.data, packed.steps, y}, err);
+    TD_TRY(td_dnnl_weights_scratch(&d->weights, c, w->data, scale_of(d, c), &packed, err));
+    return run_packed(d, c, w, (struct td_dnnl_operands){x, packed.data, packed.steps, y}, err);
 }
 
 enum td_code td_dnnl_run(const struct td_dnnl *d, struct td_call *c, const void *x, const struct td_tensor *w,
@@ -154,14 +206,14 @@ enum td_code td_dnnl_run(const struct td_dnnl *d, struct td_call *c, const void 
     struct td_dnnl_weights *weights = (struct td_dnnl_weights *)&d->weights; /* guards itself */
     struct td_dnnl_pack *p;
     if (!weights->must_pack) {
-        return run_packed(d, c, (struct td_dnnl_operands){x, w->data, NULL, y}, err);
+        return run_packed(d, c, w, (struct td_dnnl_operands){x, w->data, NULL, y}, err);
     }
     TD_TRY(td_dnnl_weights_meet(weights, w, scale_of(d, c), &p, err));
     if (p == NULL) {
-        return run_unpacked(d, c, x, w->data, y, err);
+        return run_unpacked(d, c, x, w, y, err);
     }
     const struct td_dnnl_operands at = {x, td_dnnl_pack_data(p), td_dnnl_pack_steps(p), y};
-    enum td_code rc = run_packed(d, c, at, err);
+    enum td_code rc = run_packed(d, c, w, at, err);
     td_dnnl_pack_drop(p);
     return rc;
 }

@@ -8,9 +8,10 @@
  *                 y looks at its own of x alone, all cells of all images are one row of cells, cut anywhere
  *
  * Each chunk is a primitive of its own on the weights as they are packed for the whole, made when workers
- * idle for the first time and the whole takes long enough. Rows lie one after the other in x and y, so
- * nothing is copied. An element is computed as in the whole but for the blocking that oneDNN chooses for
- * other sizes: rounding may differ.
+ * idle for the first time and the whole takes long enough. Where oneDNN wants other weights for other numbers
+ * of cells, the chunks are those of the same product as an inner product, whose packed weights serve any
+ * number of rows. Rows lie one after the other in x and y, so nothing is copied. An element is computed as in
+ * the whole but for the blocking that oneDNN chooses for other sizes: rounding may differ.
  *
  * What takes longer than a run should go on after it is stopped is computed in chunks in any case.
  *
@@ -19,10 +20,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/dnnl_impl.h"
 
-enum {
-    MIN_WORK = 500000 /* multiplications: less is over before a helper comes that looks out */,
-    MOST_SHARED = 4
-};
+enum { MIN_WORK = 500000 /* multiplications: less is over before a helper comes that looks out */ };
 #define LONG_WORK 0x1p33 /* multiplications: a few tenths of a second */
 
 bool td_dnnl_split_init(struct td_dnnl_split *s)
@@ -34,6 +32,9 @@ void td_dnnl_split_fini(struct td_dnnl_split *s)
 {
     for (int i = 0; i < s->parts.n; i++) {
         td_dnnl_free(s->chunk[i].d);
+    }
+    if (s->product != NULL) {
+        td_dnnl_free(s->product);
     }
     td_dnnl_parts_fini(&s->parts);
 }
@@ -61,17 +62,23 @@ static int row_axis(const struct td_conv *g)
     return a;
 }
 
+/* Every cell of y looks at its own of x alone. */
+static bool looks_at_cells(const struct td_dnnl *d)
+{
+    bool own = !d->plain_gemm && !d->backward && row_axis(&d->conv) > 0;
+    for (int a = 0; a < 3; a++) {
+        const struct td_window *w = &d->conv.axis[a];
+        own = own && w->k == 1 && w->stride == 1 && w->before == 0 && w->after == 0;
+    }
+    return own;
+}
+
 /* As chunks are cut from it. */
 static struct td_conv cells_in_a_row(const struct td_dnnl *d)
 {
     struct td_conv g = d->conv;
     const int64_t cells = g.batch * td_conv_out_cells(&g);
-    bool own = !d->backward && row_axis(&g) > 0;
-    for (int a = 0; a < 3; a++) {
-        const struct td_window *w = &g.axis[a];
-        own = own && w->k == 1 && w->stride == 1 && w->before == 0 && w->after == 0;
-    }
-    if (own) {
+    if (looks_at_cells(d)) {
         g.batch = 1;
         g.axis[0] = g.axis[1] = (struct td_window){.in = 1, .k = 1, .stride = 1, .dilation = 1, .out = 1};
         g.axis[2] = (struct td_window){.in = cells, .k = 1, .stride = 1, .dilation = 1, .out = cells};
@@ -120,19 +127,41 @@ static bool make_chunk(const struct td_dnnl *d, int64_t from, int64_t to, struct
     return p->d != NULL;
 }
 
-/* Tried once: without all chunks there are none. */
-static void make_chunks(void *whole, int wanted)
+/* All n of d into s, or none. */
+static bool make_all(const struct td_dnnl *d, int64_t n, struct td_dnnl_split *s)
 {
-    struct td_dnnl *d = whole;
-    struct td_dnnl_split *s = &d->split;
-    const int64_t rows = rows_of(d), n = wanted < TD_DNNL_CHUNKS ? wanted : TD_DNNL_CHUNKS;
-    bool ok = n > 1 && rows >= n;
+    const int64_t rows = rows_of(d);
+    bool ok = n > 1;
     for (int64_t i = 0; ok && i < n; i++) {
         ok = make_chunk(d, rows * i / n, rows * (i + 1) / n, &s->chunk[i]);
         s->parts.n += ok;
     }
     while (!ok && s->parts.n > 0) {
         td_dnnl_free(s->chunk[--s->parts.n].d);
+    }
+    return ok;
+}
+
+/* A convolution that multiplies floats with one matrix. */
+static bool is_product(const struct td_dnnl *d)
+{
+    return looks_at_cells(d) && d->conv.groups == 1 && d->low.kind == TD_LOW_NONE && d->type == dnnl_f32 &&
+           d->given == dnnl_f32;
+}
+
+/* Tried once: without all chunks there are none. */
+static void make_chunks(void *whole, int wanted)
+{
+    struct td_dnnl *d = whole;
+    struct td_dnnl_split *s = &d->split;
+    const int64_t rows = rows_of(d), most = wanted < TD_DNNL_CHUNKS ? wanted : TD_DNNL_CHUNKS;
+    const int64_t n = rows < most ? rows : most;
+    if (!make_all(d, n, s) && n > 1 && is_product(d)) {
+        struct td_dnnl *p = td_dnnl_product_of(d, rows);
+        s->product = p != NULL && make_all(p, n, s) ? p : NULL;
+        if (p != NULL && s->product == NULL) {
+            td_dnnl_free(p);
+        }
     }
 }
 
@@ -154,10 +183,12 @@ enum td_parallel_way td_dnnl_split_way(struct td_dnnl *d, const struct td_call *
     if (work >= LONG_WORK && td_dnnl_parts_are_made(&d->split.parts, make_chunks, d, parts_of(work))) {
         return TD_PARALLEL_TOGETHER;
     }
-    return td_dnnl_parts_way(
-        &d->split.parts, c,
-        &(struct td_dnnl_whole){
-            .work = work, .least = MIN_WORK, .make = make_chunks, .whole = d, .most = MOST_SHARED});
+    return td_dnnl_parts_way(&d->split.parts, c,
+                             &(struct td_dnnl_whole){.work = work,
+                                                     .least = MIN_WORK,
+                                                     .make = make_chunks,
+                                                     .whole = d,
+                                                     .most = td_parallel_parts(work, TD_DNNL_CHUNKS)});
 }
 
 struct job {

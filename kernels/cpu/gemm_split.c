@@ -10,18 +10,17 @@
  * fifth: the operand that is not cut is copied for each.)
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
-
 #include "core/base/thread_pool.h"
 #include "core/graph/graph.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/gemm_cpu.h"
 #include "kernels/cpu/gemm_panels.h"
 
-enum { CHUNKS = 8, STEP = 16 /* columns and rows of a chunk, a multiple */, SMALLEST = 18, CLASSES = 64 };
+enum { STEP = 16 /* columns and rows of a chunk, a multiple */, SMALLEST = 18 };
 enum { LONG = 35, MOST_PARTS = 4096 };
 
-static struct td_parallel_cost costs[CLASSES]; /* by the binary logarithm of the multiplications */
+static struct td_parallel_cost
+    costs[TD_PARALLEL_CLASSES]; /* by the binary logarithm of the multiplications */
 
 struct job {
     const struct td_gemm *g;
@@ -86,17 +85,15 @@ static void run_chunk(void *arg, int i, int who)
     }
 }
 
-static int class_of(double work)
-{
-    int exponent;
-    (void)frexp(work, &exponent);
-    return exponent - 1 < CLASSES ? exponent - 1 : CLASSES - 1;
-}
-
 /* As if the product had as many multiplications as the smallest of its class. */
 static int64_t scaled(int64_t ns, int size, double work)
 {
     return (int64_t)((double)ns * (double)((uint64_t)1 << size) / work);
+}
+
+static double work_of(const struct td_gemm *g)
+{
+    return (double)g->m * (double)g->k * (double)g->n;
 }
 
 static bool run_together(struct td_thread_pool *pool, const struct td_gemm *g, enum td_gemm_body body,
@@ -104,16 +101,11 @@ static bool run_together(struct td_thread_pool *pool, const struct td_gemm *g, e
 {
     const int64_t most = (g->n > g->m ? g->n : g->m) / (2 * STEP);
     struct job j = {.g = g, .body = body, .by_columns = g->n >= g->m};
-    j.n = pool->most < CHUNKS ? pool->most : CHUNKS;
+    j.n = td_parallel_parts(work_of(g), pool->most);
     j.n = j.n < most ? j.n : (int)most;
     td_parallel_for(pool, j.n, run_chunk, &j);
     *helped = atomic_load(&j.helped);
     return !atomic_load(&j.failed);
-}
-
-static double work_of(const struct td_gemm *g)
-{
-    return (double)g->m * (double)g->k * (double)g->n;
 }
 
 /* On this thread and those that idle. False when the library failed. */
@@ -125,7 +117,7 @@ static bool spread(struct td_call *c, const struct td_gemm *g, enum td_gemm_body
         (!pool->steady && pool->idle(pool) == 0)) {
         return run_one(g, body);
     }
-    const int size = class_of(work);
+    const int size = td_parallel_class(work);
     struct td_parallel_cost *cost = &costs[size];
     const enum td_parallel_way way =
         pool->steady ? td_parallel_by_work(work)

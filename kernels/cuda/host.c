@@ -2,6 +2,7 @@
  * loaded it. Tests that link engine and kernels together have no need of this file.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/disk.h"
 #include "core/base/mem.h"
 #include "core/run/device_module.h"
 #include "core/run/lone.h"

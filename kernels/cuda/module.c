@@ -3,7 +3,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/module.h"
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/base/describe.h"
+#include "kernels/cuda/base/device.h"
+#include "kernels/cuda/base/nccl.h"
 #include "kernels/cuda/rows.h"
 
 const struct td_device_module *td_device_module(const struct td_module_host *host)
@@ -15,7 +17,9 @@ const struct td_device_module *td_device_module(const struct td_module_host *hos
                                              .open = td_cuda_device_open,
                                              .close = td_cuda_device_close,
                                              .counts = td_cuda_device_count,
-                                             .families = td_cuda_families};
+                                             .library = td_cuda_device_library,
+                                             .families = td_cuda_families,
+                                             .groups = &td_nccl_groups};
     td_cuda_host = host;
     module.layout = td_device_module_layout();
     return &module;

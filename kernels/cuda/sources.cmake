@@ -1,16 +1,32 @@
 # What tensord_cuda.so is made of: for nvcc (CMakeLists.txt here), and for the tests' compiler (tests/host_cuda).
-# A family is FAMILY.c, its rows, and FAMILY.cu, its kernels.
+# A family is FAMILY.c, its rows, and FAMILY.cu, its kernels; rows are .c files without kernels of their own, kernels .cu files that rows
+# of several families launch.
 set(td_cuda_dir ${CMAKE_SOURCE_DIR}/kernels/cuda)
-set(td_cuda_families cast conv elementwise loss matmul move norm pool reduce select softmax)
-list(TRANSFORM td_cuda_families REPLACE "(.+)" "${td_cuda_dir}/\\1.c" OUTPUT_VARIABLE td_cuda_rows)
-list(TRANSFORM td_cuda_families REPLACE "(.+)" "${td_cuda_dir}/\\1.cu" OUTPUT_VARIABLE td_cuda_kernels)
-list(APPEND td_cuda_rows ${td_cuda_dir}/cells.c ${td_cuda_dir}/device.c ${td_cuda_dir}/rows.c ${td_cuda_dir}/slice.c
-     ${td_cuda_dir}/steps.c ${td_cuda_dir}/view.c)
-list(APPEND td_cuda_kernels ${td_cuda_dir}/runtime.cu)
+set(td_cuda_rows ${td_cuda_dir}/rows.c)
+set(td_cuda_kernels)
+function(td_cuda_room room)
+  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "FAMILIES;ROWS;KERNELS")
+  foreach(name ${room_FAMILIES} ${room_ROWS})
+    list(APPEND td_cuda_rows ${td_cuda_dir}/${room}/${name}.c)
+  endforeach()
+  foreach(name ${room_FAMILIES} ${room_KERNELS})
+    list(APPEND td_cuda_kernels ${td_cuda_dir}/${room}/${name}.cu)
+  endforeach()
+  set(td_cuda_rows ${td_cuda_rows} PARENT_SCOPE)
+  set(td_cuda_kernels ${td_cuda_kernels} PARENT_SCOPE)
+endfunction()
+td_cuda_room(base ROWS cells cublaslt cudnn describe device indices libraries made made_files nccl nvrtc pinned posts
+  shared_object steps
+  KERNELS combine runtime sort swap)
+td_cuda_room(array FAMILIES cast gather move pick ramp select ROWS diagonal scatter segment slice view)
+td_cuda_room(math FAMILIES arg classes clip complex elementwise matmul random reduce scan search special top ROWS
+  einsum KERNELS integers reduce_integers)
+td_cuda_room(nn FAMILIES adam conv fake_quant loss lrn norm picture pool resize rnn softmax)
+td_cuda_room(fused FAMILIES fused ROWS fused_posts fused_program fused_source)
 # The module's own: its entry, the engine's functions by way of a table, and what of the engine keeps no state:
 # of files of it that do more, the rest is left out (--gc-sections).
 set(td_cuda_module ${td_cuda_dir}/host.c ${td_cuda_dir}/module.c ${CMAKE_SOURCE_DIR}/core/base/status.c
-    ${CMAKE_SOURCE_DIR}/core/base/dtype.c ${CMAKE_SOURCE_DIR}/core/base/shape.c
+    ${CMAKE_SOURCE_DIR}/core/base/dtype.c ${CMAKE_SOURCE_DIR}/core/base/shape.c ${CMAKE_SOURCE_DIR}/core/graph/fused.c
     ${CMAKE_SOURCE_DIR}/kernels/array/slice_spec.c ${CMAKE_SOURCE_DIR}/kernels/nn/conv_spec.c
-    ${CMAKE_SOURCE_DIR}/kernels/nn/pool_spec.c
-    ${CMAKE_SOURCE_DIR}/kernels/cpu/window.c)
+    ${CMAKE_SOURCE_DIR}/kernels/nn/pool_spec.c ${CMAKE_SOURCE_DIR}/kernels/math/random_generator.c
+    ${CMAKE_SOURCE_DIR}/kernels/linalg/einsum_equation.c ${CMAKE_SOURCE_DIR}/kernels/cpu/window.c)

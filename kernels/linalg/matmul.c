@@ -8,8 +8,8 @@
  * Floats are rounded before they are multiplied where the model asks for it (kernels/cpu/low.h).
  * half and bfloat16 are multiplied in float and rounded once, but where the processor is better at bfloat16
  * itself (kernels/cpu/bfloat16.h); BatchMatMulV3's 8-bit operands in int32.
- * Integers wrap. Bias and activation of a fused node (kernels/cpu/fused_kernel.c) are done by oneDNN where it
- * packs.
+ * Integers wrap. Bias and activation of a fused node (kernels/fused/fused_kernel.c) are done by oneDNN
+ * where it packs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -522,6 +522,37 @@ static struct td_value over_slices(struct td_emitter *e, const struct td_node *n
                                                              : td_f_batch_matmul(e, all, in[1], false, ty);
 }
 
+/* [a | b] w = a w_a + b w_b, where the rows of w belong to the columns of a and b. Of all values but the last
+ * the width must be known. */
+static struct td_value apart(struct td_emitter *e, const struct td_node *n)
+{
+    const struct td_node *join = n->in[0].node;
+    const struct td_tensor *axis = join->n_in < 3 || strcmp(join->op_name, "ConcatV2") != 0
+                                       ? NULL
+                                       : td_known_value(join->in[join->n_in - 1]);
+    if (axis == NULL || td_tensor_count(axis) != 1 ||
+        (td_tensor_int(axis, 0) != 1 && td_tensor_int(axis, 0) != -1) || td_attr_bool(n, "transpose_a") ||
+        td_attr_bool(n, "transpose_b")) {
+        return td_no_value;
+    }
+    int64_t from = 0;
+    struct td_value sum = td_no_value;
+    for (int i = 0; i < join->n_in - 1; i++) {
+        const bool last = i == join->n_in - 2;
+        const struct td_shape *s = td_emit_shape(e, join->in[i]);
+        if (!last && (s->rank != 2 || s->dim[1] < 0)) {
+            return td_no_value;
+        }
+        const int64_t to = last ? -1 : from + s->dim[1];
+        const struct td_value w = td_emit(e, "_Rows", TD_IN(n->in[1]),
+                                          TD_ATTRS(TD_ATTR_OF_INT("from", from), TD_ATTR_OF_INT("to", to)));
+        const struct td_value part = td_emit(e, "MatMul", TD_IN(join->in[i], w), TD_NO_ATTRS);
+        sum = i == 0 ? part : td_f_add(e, sum, part);
+        from = to;
+    }
+    return sum;
+}
+
 const struct td_op td_ops_matmul[] = {
     {.name = "MatMul",
      .sig = "(a:T, b:T) -> (product:T) {transpose_a:bool=false; transpose_b:bool=false; T:type; "
@@ -531,6 +562,7 @@ const struct td_op td_ops_matmul[] = {
      .flags = TD_OP_HEAVY | TD_OP_PRODUCT,
      .fuse = {.head = true},
      .over_slices = over_slices,
+     .apart = apart,
      .batchable = TD_BATCHABLE(td_batchable_matmul),
      .infer = matmul_infer,
      .kernels = matmul_rows,

@@ -18,7 +18,7 @@
 #include "kernels/ops.h"
 #include "kernels/cpu/scalar.h"
 #include "kernels/cpu/vecmath.h"
-#include "kernels/cpu/fused_stage.h"
+#include "kernels/fused/fused_stage.h"
 #include "kernels/cpu/simplify.h"
 #include "kernels/cpu/upcast.h"
 #include "kernels/math/math_binary_grad.h"

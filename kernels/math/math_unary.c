@@ -10,7 +10,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
-#include "kernels/cpu/fused_stage.h"
+#include "kernels/fused/fused_stage.h"
 #include "kernels/cpu/simplify.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/scalar.h"

@@ -3,7 +3,7 @@
  *
  * A generator is a 128-bit counter and a 64-bit key; every step gives four 32-bit words and counts one up.
  * Seeded alike it gives the words that TensorFlow's CPU kernels see, so results agree bit for bit.
- * Header-only: it is the inner loop of every random op.
+ * Header-only, and read by CUDA's compiler too: it is the inner loop of every random op.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_MATH_PHILOX_H
@@ -13,30 +13,37 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __CUDACC__
+#define TD_PHILOX static inline __host__ __device__
+#else
+#define TD_PHILOX static inline
+#endif
+
 struct td_philox {
     uint32_t counter[4], key[2];
 };
 
-static inline struct td_philox td_philox_make(uint64_t key, uint64_t counter_lo, uint64_t counter_hi)
+TD_PHILOX struct td_philox td_philox_make(uint64_t key, uint64_t counter_lo, uint64_t counter_hi)
 {
-    return (struct td_philox){{(uint32_t)counter_lo, (uint32_t)(counter_lo >> 32), (uint32_t)counter_hi,
-                               (uint32_t)(counter_hi >> 32)},
-                              {(uint32_t)key, (uint32_t)(key >> 32)}};
+    const struct td_philox g = {{(uint32_t)counter_lo, (uint32_t)(counter_lo >> 32), (uint32_t)counter_hi,
+                                 (uint32_t)(counter_hi >> 32)},
+                                {(uint32_t)key, (uint32_t)(key >> 32)}};
+    return g;
 }
 
-static inline uint64_t td_philox_lo(const struct td_philox *g)
+TD_PHILOX uint64_t td_philox_lo(const struct td_philox *g)
 {
     return g->counter[0] | (uint64_t)g->counter[1] << 32;
 }
 
-static inline uint64_t td_philox_hi(const struct td_philox *g)
+TD_PHILOX uint64_t td_philox_hi(const struct td_philox *g)
 {
     return g->counter[2] | (uint64_t)g->counter[3] << 32;
 }
 
 /* The carry out of the high half of `steps` is lost where TensorFlow loses it: a negative RngSkip shows that.
  */
-static inline void td_philox_skip(struct td_philox *g, uint64_t steps)
+TD_PHILOX void td_philox_skip(struct td_philox *g, uint64_t steps)
 {
     uint32_t lo = (uint32_t)steps, hi = (uint32_t)(steps >> 32);
     g->counter[0] += lo;
@@ -47,7 +54,7 @@ static inline void td_philox_skip(struct td_philox *g, uint64_t steps)
     }
 }
 
-static inline void td_philox_next(struct td_philox *g, uint32_t out[4])
+TD_PHILOX void td_philox_next(struct td_philox *g, uint32_t out[4])
 {
     uint32_t x[4], k0 = g->key[0], k1 = g->key[1];
     memcpy(x, g->counter, sizeof x);
@@ -66,7 +73,7 @@ static inline void td_philox_next(struct td_philox *g, uint32_t out[4])
 }
 
 /* The key and counter that a stateless op makes of its two seeds. */
-static inline struct td_philox td_philox_from_seeds(uint64_t seed0, uint64_t seed1)
+TD_PHILOX struct td_philox td_philox_from_seeds(uint64_t seed0, uint64_t seed1)
 {
     uint32_t mix[4];
     struct td_philox scramble = td_philox_make(0x02461e293ec8f720u, seed0, seed1);
@@ -82,7 +89,7 @@ struct td_philox_words {
     int left;
 };
 
-static inline uint32_t td_philox_word(struct td_philox_words *w)
+TD_PHILOX uint32_t td_philox_word(struct td_philox_words *w)
 {
     if (w->left == 0) {
         td_philox_next(w->g, w->word);
@@ -93,7 +100,7 @@ static inline uint32_t td_philox_word(struct td_philox_words *w)
 
 /* ------------------------------------------------------------------ words to numbers */
 
-static inline float td_philox_float(uint32_t x) /* [0, 1) */
+TD_PHILOX float td_philox_float(uint32_t x) /* [0, 1) */
 {
     uint32_t bits = 127u << 23 | (x & 0x7fffffu);
     float f;
@@ -101,7 +108,7 @@ static inline float td_philox_float(uint32_t x) /* [0, 1) */
     return f - 1.0f;
 }
 
-static inline double td_philox_double(uint32_t x0, uint32_t x1) /* [0, 1) */
+TD_PHILOX double td_philox_double(uint32_t x0, uint32_t x1) /* [0, 1) */
 {
     uint64_t bits = (uint64_t)1023 << 52 | (uint64_t)(x0 & 0xfffffu) << 32 | x1;
     double f;
@@ -110,7 +117,7 @@ static inline double td_philox_double(uint32_t x0, uint32_t x1) /* [0, 1) */
 }
 
 /* Box-Muller; the floor keeps the logarithm finite. */
-static inline void td_philox_normal_f32(uint32_t x0, uint32_t x1, float out[2])
+TD_PHILOX void td_philox_normal_f32(uint32_t x0, uint32_t x1, float out[2])
 {
     float u = td_philox_float(x0), angle = (float)(2.0 * M_PI * (double)td_philox_float(x1));
     float r = sqrtf(-2.0f * logf(u < 1.0e-7f ? 1.0e-7f : u));
@@ -118,7 +125,7 @@ static inline void td_philox_normal_f32(uint32_t x0, uint32_t x1, float out[2])
     out[1] = cosf(angle) * r;
 }
 
-static inline void td_philox_normal_f64(const uint32_t x[4], double out[2])
+TD_PHILOX void td_philox_normal_f64(const uint32_t x[4], double out[2])
 {
     double u = td_philox_double(x[0], x[1]), angle = 2.0 * M_PI * td_philox_double(x[2], x[3]);
     double r = sqrt(-2.0 * log(u < 1.0e-7 ? 1.0e-7 : u));

@@ -1,7 +1,6 @@
 /* kernels/math/random.c - random ops that keep a generator of their own between calls.
  *
- * Each node has one Philox generator in each model version, made of its seeds at the first call; a call takes
- * the present state and moves it on by 256 steps an element. Seeds both 0: seeded by the system.
+ * The generators: kernels/math/random_generator.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"
@@ -10,43 +9,6 @@
 #include <sys/random.h>
 
 #include "kernels/math/random_fill.h"
-
-/* ------------------------------------------------------------------ the node's generator */
-
-struct state {
-    uint64_t ready;
-    struct td_philox g;
-};
-
-static enum td_code seed(const struct td_node *n, struct td_philox *g, struct td_err *err)
-{
-    uint64_t seeds[2] = {(uint64_t)td_attr_int(n, "seed"), (uint64_t)td_attr_int(n, "seed2")};
-    if (seeds[0] == 0 && seeds[1] == 0) {
-        TD_FAIL_IF(getrandom(seeds, sizeof seeds, 0) != sizeof seeds, err, INTERNAL,
-                   "%s: the system gives no random seed", TD_NODE_STR(n));
-    }
-    *g = td_philox_make(seeds[0], 0, seeds[1]);
-    return TD_OK;
-}
-
-enum td_code td_random_reserve(struct td_call *c, uint64_t steps, struct td_philox *g, struct td_err *err)
-{
-    void *mem, *lock;
-    enum td_code rc = TD_OK;
-    TD_TRY(td_node_state(c, sizeof(struct state), &mem, &lock, err));
-    struct state *s = mem;
-    td_state_lock(lock);
-    if (!s->ready) {
-        rc = seed(c->node, &s->g, err);
-        s->ready = rc == TD_OK;
-    }
-    if (!rc) {
-        *g = s->g;
-        td_philox_skip(&s->g, steps);
-    }
-    td_state_unlock(lock);
-    return rc;
-}
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -120,14 +82,12 @@ static enum td_code poisson_run(struct td_call *c, struct td_err *err)
     return td_random_fill_poisson(c, g, c->in[1], out, err);
 }
 
-/* A class takes a double, two words; the samples of a row are rounded up to whole steps. */
 static enum td_code multinomial_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     struct td_philox g;
     TD_TRY(td_out(c, 0, NULL, &out, err));
-    uint64_t draws = ((uint64_t)out->shape.dim[1] + 3) / 4 * 4 * 2;
-    TD_TRY(td_random_reserve(c, (uint64_t)out->shape.dim[0] * draws * TD_RANDOM_STEPS, &g, err));
+    TD_TRY(td_random_reserve(c, td_random_class_steps(out->shape.dim[0], out->shape.dim[1]), &g, err));
     return td_random_fill_classes(c, g, c->in[0], out, err);
 }
 
@@ -164,21 +124,21 @@ static enum td_code non_deterministic_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_random[] = {
     {.name = "RandomUniform",
      .sig = "(shape:T) -> (output:dtype) {seed:int=0; seed2:int=0; dtype:type; T:type}",
-     .flags = TD_OP_STATEFUL,
+     .flags = TD_OP_STATEFUL | TD_OP_DRAWS,
      .host_in = 1,
      .infer = shape_infer,
      .grad = td_not_differentiable,
      .kernels = TD_KERNEL("random.cpu", uniform_run, {"dtype", TD_SET_FLOATS}, SHAPE_RULE)},
     {.name = "RandomStandardNormal",
      .sig = "(shape:T) -> (output:dtype) {seed:int=0; seed2:int=0; dtype:type; T:type}",
-     .flags = TD_OP_STATEFUL,
+     .flags = TD_OP_STATEFUL | TD_OP_DRAWS,
      .host_in = 1,
      .infer = shape_infer,
      .grad = td_not_differentiable,
      .kernels = TD_KERNEL("random.cpu", normal_run, {"dtype", TD_SET_FLOATS}, SHAPE_RULE)},
     {.name = "TruncatedNormal",
      .sig = "(shape:T) -> (output:dtype) {seed:int=0; seed2:int=0; dtype:type; T:type}",
-     .flags = TD_OP_STATEFUL,
+     .flags = TD_OP_STATEFUL | TD_OP_DRAWS,
      .host_in = 1,
      .infer = shape_infer,
      .grad = td_not_differentiable,
@@ -186,7 +146,7 @@ const struct td_op td_ops_random[] = {
     {.name = "RandomUniformInt",
      .sig =
          "(shape:T, minval:Tout, maxval:Tout) -> (output:Tout) {seed:int=0; seed2:int=0; Tout:type; T:type}",
-     .flags = TD_OP_STATEFUL,
+     .flags = TD_OP_STATEFUL | TD_OP_DRAWS,
      .host_in = 7,
      .infer = range_infer,
      .kernels = TD_KERNEL("random.cpu", uniform_int_run, {"Tout", TD_SET_INDEX}, SHAPE_RULE)},
@@ -215,7 +175,7 @@ const struct td_op td_ops_random[] = {
     {.name = "Multinomial",
      .sig = "(logits:T, num_samples:int32) -> (output:output_dtype) {seed:int=0; seed2:int=0; T:type; "
             "output_dtype:type=int64}",
-     .flags = TD_OP_STATEFUL,
+     .flags = TD_OP_STATEFUL | TD_OP_DRAWS,
      .host_in = 2,
      .infer = classes_infer,
      .grad = td_not_differentiable,

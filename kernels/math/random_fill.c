@@ -1,10 +1,6 @@
 /* kernels/math/random_fill.c - random numbers of each distribution from a Philox generator.
  *
- *   words     4 of 32 bits a step
- *   uniform   float, half, bfloat16: a word each; double: two
- *   normal    Box-Muller on pairs of uniforms
- *   truncated like normal, resampled; each group of 4 (2 doubles) starts 256 steps an element after the last,
- *             so that what one rejects does not move the next
+ *   uniform, normal, truncated   kernels/math/random_group.h
  *   gamma     Marsaglia and Tsang; each element starts 256 steps after the last
  *   poisson   Knuth's product below rate 10, Hoermann's transformed rejection above
  *
@@ -36,87 +32,21 @@ static void store_float(struct td_tensor *out, int64_t i, float f)
 }
 
 /* A uniform number has as many random bits as the mantissa of its type. */
-static float uniform_word(enum td_dtype dtype, uint32_t x)
+static int mantissa_of(enum td_dtype t)
 {
-    if (dtype == TD_HALF) {
-        return (float)(x & 0x3ffu) / 1024.0f;
-    }
-    return dtype == TD_BFLOAT16 ? (float)(x & 0x7fu) / 128.0f : td_philox_float(x);
-}
-
-static int group_f32(enum td_random_kind kind, enum td_dtype dtype, struct td_philox *g, float out[4])
-{
-    uint32_t x[4];
-    td_philox_next(g, x);
-    if (kind == TD_RANDOM_NORMAL) {
-        td_philox_normal_f32(x[0], x[1], out);
-        td_philox_normal_f32(x[2], x[3], out + 2);
-    } else {
-        for (int i = 0; i < 4; i++) {
-            out[i] = uniform_word(dtype, x[i]);
-        }
-    }
-    return 4;
-}
-
-static int group_f64(enum td_random_kind kind, struct td_philox *g, double out[2])
-{
-    uint32_t x[4];
-    td_philox_next(g, x);
-    if (kind == TD_RANDOM_NORMAL) {
-        td_philox_normal_f64(x, out);
-    } else {
-        out[0] = td_philox_double(x[0], x[1]);
-        out[1] = td_philox_double(x[2], x[3]);
-    }
-    return 2;
-}
-
-static int truncated_f32(struct td_philox g, float out[4])
-{
-    struct td_philox_words w = {.g = &g};
-    float pair[2];
-    for (int n = 0; n < 4;) {
-        uint32_t x0 = td_philox_word(&w), x1 = td_philox_word(&w);
-        td_philox_normal_f32(x0, x1, pair);
-        for (int k = 0; k < 2 && n < 4; k++) {
-            if (fabsf(pair[k]) < 2.0f) {
-                out[n++] = pair[k];
-            }
-        }
-    }
-    return 4;
-}
-
-static int truncated_f64(struct td_philox g, double out[2])
-{
-    double pair[2];
-    uint32_t x[4];
-    for (int n = 0; n < 2;) {
-        td_philox_next(&g, x);
-        td_philox_normal_f64(x, pair);
-        for (int k = 0; k < 2 && n < 2; k++) {
-            if (fabs(pair[k]) < 2.0) {
-                out[n++] = pair[k];
-            }
-        }
-    }
-    return 2;
+    return t == TD_HALF ? 10 : t == TD_BFLOAT16 ? 7 : 23;
 }
 
 static int group(enum td_random_kind kind, struct td_philox *g, struct td_tensor *out, int64_t at, int64_t n)
 {
-    bool wide = out->dtype == TD_DOUBLE, truncated = kind == TD_RANDOM_TRUNCATED_NORMAL;
+    bool wide = out->dtype == TD_DOUBLE;
     double d[2];
     float f[4];
     int size;
     if (wide) {
-        size = truncated ? truncated_f64(*g, d) : group_f64(kind, g, d);
+        size = td_random_group_f64(kind, g, d);
     } else {
-        size = truncated ? truncated_f32(*g, f) : group_f32(kind, out->dtype, g, f);
-    }
-    if (truncated) {
-        td_philox_skip(g, (uint64_t)size * TD_RANDOM_STEPS / 4);
+        size = td_random_group_f32(kind, mantissa_of(out->dtype), g, f);
     }
     for (int k = 0; k < size && at + k < n; k++) {
         if (wide) {
@@ -155,8 +85,7 @@ enum td_code td_random_fill_ints(struct td_call *c, struct td_philox g, uint64_t
         }
         td_philox_next(&g, x);
         for (int k = 0; k < (wide ? 2 : 4) && at < n; k++, at++) {
-            uint64_t bits = wide ? x[2 * k] | (uint64_t)x[2 * k + 1] << 32 : x[k];
-            uint64_t v = lo + (range ? bits % range : bits);
+            const uint64_t v = td_random_int(x, k, wide, lo, range);
             if (wide) {
                 TD_DATA(out, uint64_t)[at] = v;
             } else {
@@ -164,21 +93,6 @@ enum td_code td_random_fill_ints(struct td_call *c, struct td_philox g, uint64_t
             }
         }
     }
-    return TD_OK;
-}
-
-enum td_code td_random_fill_bounds(const struct td_call *c, const struct td_tensor *minval,
-                                   const struct td_tensor *maxval, const struct td_tensor *out,
-                                   struct td_err *err)
-{
-    TD_FAIL_IF(minval->shape.rank != 0, err, INVALID_ARGUMENT, "%s: minval must be 0-D, got shape %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(&minval->shape));
-    TD_FAIL_IF(maxval->shape.rank != 0, err, INVALID_ARGUMENT, "%s: maxval must be 0-D, got shape %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(&maxval->shape));
-    int64_t lo = td_tensor_int(minval, 0), hi = td_tensor_int(maxval, 0);
-    TD_FAIL_IF(td_tensor_count(out) > 0 && lo >= hi, err, INVALID_ARGUMENT,
-               "%s: Need minval < maxval, got %lld >= %lld", TD_NODE_STR(c->node), (long long)lo,
-               (long long)hi);
     return TD_OK;
 }
 
@@ -201,7 +115,7 @@ struct uniforms {
 static double next_uniform(struct uniforms *u)
 {
     if (u->left == 0) {
-        u->left = group_f64(TD_RANDOM_UNIFORM, u->g, u->pair);
+        u->left = td_random_group_f64(TD_RANDOM_UNIFORM, u->g, u->pair);
     }
     return u->pair[--u->left];
 }
@@ -217,7 +131,7 @@ static double gamma_sample(double alpha, struct td_philox g)
     /* Alphas that are not positive numbers never accept; the bound ends those. */
     for (int tries = 0; tries < 10000; tries++) {
         if (normals == 0) {
-            normals = group_f64(TD_RANDOM_NORMAL, &g, normal);
+            normals = td_random_group_f64(TD_RANDOM_NORMAL, &g, normal);
         }
         double x = normal[--normals], v = 1 + c * x;
         if (v <= 0) {

@@ -9,13 +9,7 @@
 #define TD_KERNELS_MATH_RANDOM_FILL_H
 
 #include "core/graph/op.h"
-#include "kernels/math/philox.h"
-
-/* Steps of the generator set aside for each output element by every op that keeps its generator between
- * calls. */
-#define TD_RANDOM_STEPS 256
-
-enum td_random_kind { TD_RANDOM_UNIFORM, TD_RANDOM_NORMAL, TD_RANDOM_TRUNCATED_NORMAL };
+#include "kernels/math/random_generator.h"
 
 /* out is half, bfloat16, float or double: [0, 1), N(0, 1), or N(0, 1) cut at two standard deviations. */
 TD_MUST enum td_code td_random_fill(struct td_call *c, enum td_random_kind kind, struct td_philox g,
@@ -23,10 +17,6 @@ TD_MUST enum td_code td_random_fill(struct td_call *c, enum td_random_kind kind,
 /* out is an integer tensor of 4 or 8 bytes: lo + bits mod range; range 0: all bits. */
 TD_MUST enum td_code td_random_fill_ints(struct td_call *c, struct td_philox g, uint64_t lo, uint64_t range,
                                          struct td_tensor *out, struct td_err *err);
-/* Two scalar bounds must be minval < maxval, unless the output is empty. */
-TD_MUST enum td_code td_random_fill_bounds(const struct td_call *c, const struct td_tensor *minval,
-                                           const struct td_tensor *maxval, const struct td_tensor *out,
-                                           struct td_err *err);
 /* Integers in [minval, maxval), which td_random_fill_bounds has checked. */
 TD_MUST enum td_code td_random_fill_range(struct td_call *c, struct td_philox g,
                                           const struct td_tensor *minval, const struct td_tensor *maxval,
@@ -58,11 +48,6 @@ TD_MUST enum td_code td_random_fill_drawn(struct td_call *c, td_random_reserve_f
                                           enum td_random_kind kind, struct td_err *err);
 TD_MUST enum td_code td_random_fill_drawn_range(struct td_call *c, td_random_reserve_fn *reserve, int i,
                                                 struct td_err *err);
-/* *g = the generator that this node keeps between calls, of its attributes seed and seed2, as it is now; it
- * then moves on by `steps` (random.c). */
-TD_MUST enum td_code td_random_reserve(struct td_call *c, uint64_t steps, struct td_philox *g,
-                                       struct td_err *err);
-
 /* Shape functions of random ops: input i is the shape, a vector; the output has it (followed by input j's).
  */
 TD_MUST enum td_code td_random_fill_infer(struct td_infer *c, int i, int j, struct td_err *err);

@@ -23,11 +23,6 @@ static enum td_code seeds_infer(const struct td_infer *c, int i, struct td_err *
     return TD_OK;
 }
 
-static struct td_philox from_seeds(const struct td_call *c, int i)
-{
-    return td_philox_from_seeds((uint64_t)td_tensor_int(c->in[i], 0), (uint64_t)td_tensor_int(c->in[i], 1));
-}
-
 /* Inputs 1, 2, 3 of a V2 op: key, counter, algorithm. */
 static enum td_code key_infer(const struct td_infer *c, struct td_err *err)
 {
@@ -43,32 +38,6 @@ static enum td_code key_infer(const struct td_infer *c, struct td_err *err)
         TD_NODE_STR(c->node), TD_SHAPE_STR(counter));
     TD_FAIL_IF(alg->rank > 0, err, INVALID_ARGUMENT, "%s: algorithm must be of shape [], not %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(alg));
-    return TD_OK;
-}
-
-/* All that is judged when no numbers are asked for: an algorithm that is not Philox wants as many words as
- * its number says (TensorFlow's GetCounterSize, whether it exists or not). */
-static enum td_code judge_counter(const struct td_call *c, struct td_err *err)
-{
-    const int64_t alg = td_tensor_int(c->in[3], 0);
-    TD_FAIL_IF(
-        alg != 3 && td_tensor_count(c->in[2]) < alg, err, INVALID_ARGUMENT,
-        "%s: counter must be a vector with length at least %lld; got shape: %s. (Note that batched counters "
-        "are not supported yet.)",
-        TD_NODE_STR(c->node), (long long)alg, TD_SHAPE_STR(&c->in[2]->shape));
-    return TD_OK;
-}
-
-static enum td_code from_key(const struct td_call *c, struct td_philox *g, struct td_err *err)
-{
-    int64_t alg = td_tensor_int(c->in[3], 0);
-    TD_TRY(judge_counter(c, err));
-    TD_FAIL_IF(alg != 1 && alg != 3, err, INVALID_ARGUMENT,
-               "%s: Unsupported algorithm id: %lld, want 1 (Philox) or 3", TD_NODE_STR(c->node),
-               (long long)alg);
-    const uint64_t *counter = c->in[2]->data;
-    uint64_t hi = td_tensor_count(c->in[2]) > 1 ? counter[1] : 0;
-    *g = td_philox_make(TD_DATA(c->in[1], uint64_t)[0], counter[0], hi);
     return TD_OK;
 }
 
@@ -178,7 +147,7 @@ static enum td_code fill_v1(struct td_call *c, enum td_random_kind kind, struct 
 {
     struct td_tensor *out;
     TD_TRY(td_out(c, 0, NULL, &out, err));
-    return td_random_fill(c, kind, from_seeds(c, 1), out, err);
+    return td_random_fill(c, kind, td_random_from_seeds(c, 1), out, err);
 }
 
 static enum td_code fill_v2(struct td_call *c, enum td_random_kind kind, struct td_err *err)
@@ -187,9 +156,9 @@ static enum td_code fill_v2(struct td_call *c, enum td_random_kind kind, struct 
     struct td_philox g;
     TD_TRY(td_out(c, 0, NULL, &out, err));
     if (td_tensor_count(out) == 0) {
-        return judge_counter(c, err);
+        return td_random_judge_counter(c, err);
     }
-    TD_TRY(from_key(c, &g, err));
+    TD_TRY(td_random_from_key(c, &g, err));
     return td_random_fill(c, kind, g, out, err);
 }
 
@@ -228,7 +197,7 @@ static enum td_code uniform_int_run(struct td_call *c, struct td_err *err)
     struct td_tensor *out;
     TD_TRY(td_out(c, 0, NULL, &out, err));
     TD_TRY(td_random_fill_bounds(c, c->in[2], c->in[3], out, err));
-    return td_random_fill_range(c, from_seeds(c, 1), c->in[2], c->in[3], out, err);
+    return td_random_fill_range(c, td_random_from_seeds(c, 1), c->in[2], c->in[3], out, err);
 }
 
 static enum td_code uniform_int_v2_run(struct td_call *c, struct td_err *err)
@@ -238,9 +207,9 @@ static enum td_code uniform_int_v2_run(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 0, NULL, &out, err));
     TD_TRY(td_random_fill_bounds(c, c->in[4], c->in[5], out, err));
     if (td_tensor_count(out) == 0) {
-        return judge_counter(c, err);
+        return td_random_judge_counter(c, err);
     }
-    TD_TRY(from_key(c, &g, err));
+    TD_TRY(td_random_from_key(c, &g, err));
     return td_random_fill_range(c, g, c->in[4], c->in[5], out, err);
 }
 
@@ -248,7 +217,7 @@ static enum td_code full_int_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     TD_TRY(td_out(c, 0, NULL, &out, err));
-    return td_random_fill_ints(c, from_seeds(c, 1), 0, 0, out, err);
+    return td_random_fill_ints(c, td_random_from_seeds(c, 1), 0, 0, out, err);
 }
 
 static enum td_code full_int_v2_run(struct td_call *c, struct td_err *err)
@@ -257,9 +226,9 @@ static enum td_code full_int_v2_run(struct td_call *c, struct td_err *err)
     struct td_philox g;
     TD_TRY(td_out(c, 0, NULL, &out, err));
     if (td_tensor_count(out) == 0) {
-        return judge_counter(c, err);
+        return td_random_judge_counter(c, err);
     }
-    TD_TRY(from_key(c, &g, err));
+    TD_TRY(td_random_from_key(c, &g, err));
     return td_random_fill_ints(c, g, 0, 0, out, err);
 }
 
@@ -267,7 +236,7 @@ static enum td_code gamma_v2_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     TD_TRY(td_out(c, 0, NULL, &out, err));
-    return td_random_fill_gamma(c, from_seeds(c, 1), c->in[2], out, err);
+    return td_random_fill_gamma(c, td_random_from_seeds(c, 1), c->in[2], out, err);
 }
 
 static enum td_code gamma_v3_run(struct td_call *c, struct td_err *err)
@@ -276,9 +245,9 @@ static enum td_code gamma_v3_run(struct td_call *c, struct td_err *err)
     struct td_philox g;
     TD_TRY(td_out(c, 0, NULL, &out, err));
     if (td_tensor_count(out) == 0) {
-        return judge_counter(c, err);
+        return td_random_judge_counter(c, err);
     }
-    TD_TRY(from_key(c, &g, err));
+    TD_TRY(td_random_from_key(c, &g, err));
     return td_random_fill_gamma(c, g, c->in[4], out, err);
 }
 
@@ -286,21 +255,21 @@ static enum td_code poisson_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     TD_TRY(td_out(c, 0, NULL, &out, err));
-    return td_random_fill_poisson(c, from_seeds(c, 1), c->in[2], out, err);
+    return td_random_fill_poisson(c, td_random_from_seeds(c, 1), c->in[2], out, err);
 }
 
 static enum td_code classes_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     TD_TRY(td_out(c, 0, NULL, &out, err));
-    return td_random_fill_classes(c, from_seeds(c, 2), c->in[0], out, err);
+    return td_random_fill_classes(c, td_random_from_seeds(c, 2), c->in[0], out, err);
 }
 
 static enum td_code shuffle_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     struct td_philox g;
-    TD_TRY(from_key(c, &g, err));
+    TD_TRY(td_random_from_key(c, &g, err));
     TD_TRY(td_out(c, 0, NULL, &out, err));
     return td_random_fill_shuffled(c, g, c->in[0], out, err);
 }
@@ -316,7 +285,7 @@ static enum td_code get_alg_run(struct td_call *c, struct td_err *err)
 static enum td_code key_counter_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *key, *counter, *alg;
-    struct td_philox g = from_seeds(c, 0);
+    struct td_philox g = td_random_from_seeds(c, 0);
     TD_TRY(td_out(c, 0, NULL, &key, err));
     TD_TRY(td_out(c, 1, NULL, &counter, err));
     TD_DATA(key, uint64_t)[0] = g.key[0] | (uint64_t)g.key[1] << 32;

@@ -28,7 +28,11 @@ static enum td_code segment_infer(struct td_infer *c, struct td_err *err)
                    data->dim[0] != ids->dim[0],
                err, INVALID_ARGUMENT, "%s: segment_ids should be the same size as dimension 0 of input.",
                TD_NODE_STR(c->node));
-    return data->rank < 0 ? TD_OK : td_infer_rows(c->node, data, 1, -1, &c->out[0], err);
+    const int64_t n = c->value[1] != NULL ? td_tensor_count(c->value[1]) : -1;
+    const int64_t last = n > 0 ? td_tensor_int(c->value[1], n - 1) : -1;
+    const bool known =
+        n >= 0 && last >= -1 && last < INT64_MAX; /* else refused when it runs, as wrong ids are */
+    return data->rank < 0 ? TD_OK : td_infer_rows(c->node, data, 1, known ? last + 1 : -1, &c->out[0], err);
 }
 
 static enum td_code check_sorted(const struct td_call *c, const struct td_tensor *ids, struct td_err *err)

@@ -60,6 +60,11 @@ static enum td_code sparse_infer(struct td_infer *c, struct td_err *err)
         TD_FAIL_IF(known && rows < 0, err, INVALID_ARGUMENT,
                    "%s: segment ids must be >= 0, num_segments is %lld", TD_NODE_STR(c->node),
                    (long long)rows);
+    } else if (c->value[2] != NULL) {
+        const int64_t m = td_tensor_count(c->value[2]);
+        rows = m > 0 ? td_tensor_int(c->value[2], m - 1) : -1;
+        known = rows >= -1 && rows < INT64_MAX; /* else refused when it runs, as wrong ids are */
+        rows += known;
     }
     if (c->in[0].rank > 0) {
         c->out[0] = with_rows(&c->in[0], known ? rows : -1);

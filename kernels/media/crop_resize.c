@@ -354,20 +354,21 @@ const struct td_op td_ops_crop_resize[] = {
     {.name = "CropAndResize",
      .sig = "(image:T, boxes:float, box_ind:int32, crop_size:int32) -> (crops:float) {T:type; "
             "method:string='bilinear' in ['bilinear','nearest']; extrapolation_value:float=0.0}",
-     .host_in = 8,
+     .host_in = 14, /* boxes too, where a device's kernel can check them */
      .infer = crop_infer,
      .kernels = TD_KERNEL("crop_and_resize.cpu", crop_run, {"T", TD_SET_REALS}),
      .grad = crop_grad},
     {.name = "CropAndResizeGradImage",
      .sig = "(grads:float, boxes:float, box_ind:int32, image_size:int32) -> (output:T) {T:type; "
             "method:string='bilinear' in ['bilinear','nearest']}",
-     .host_in = 8,
+     .host_in = 14,
      .infer = crop_image_infer,
      .kernels = TD_KERNEL("crop_and_resize_grad.cpu", crop_image_run,
                           {"T", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE) | TD_BIT(TD_HALF)})},
     {.name = "CropAndResizeGradBoxes",
      .sig = "(grads:float, image:T, boxes:float, box_ind:int32) -> (output:float) {T:type; "
             "method:string='bilinear' in ['bilinear']}",
+     .host_in = 12,
      .infer = crop_boxes_infer,
      .kernels = TD_KERNEL("crop_and_resize_grad.cpu", crop_boxes_run, {"T", TD_SET_REALS})},
     {.name = NULL},

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "kernels/cpu/elementwise.h"
-#include "kernels/cpu/fused_stage.h"
+#include "kernels/fused/fused_stage.h"
 #include "kernels/cpu/simplify.h"
 #include "kernels/formula/formula.h"
 #include "kernels/ops.h"

@@ -5,7 +5,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "kernels/cpu/fused_stage.h"
+#include "kernels/fused/fused_stage.h"
 #include "core/base/work.h"
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"

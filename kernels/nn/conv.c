@@ -21,9 +21,10 @@
 #include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
+#include "kernels/cpu/winograd.h"
 
-/* packed, in float or in bfloat16; patches times the filter; loops */
-enum body { BODY_DNNL, BODY_NATIVE, BODY_BLAS, BODY_PLAIN };
+/* in tiles; packed, in float or in bfloat16; patches times the filter; loops */
+enum body { BODY_WINOGRAD, BODY_DNNL, BODY_NATIVE, BODY_BLAS, BODY_PLAIN };
 
 /* ------------------------------------------------------------ activations in the loops' layout and type */
 
@@ -164,6 +165,10 @@ static enum td_code forward(struct td_call *c, enum body body, struct td_err *er
     const enum td_dtype type = arithmetic(body, y->dtype);
     TD_TRY(bring(c, type, c->in[0], input_image(&g), &x, err));
     TD_TRY(room(c, type, y, &to, err));
+    if (body == BODY_WINOGRAD) {
+        TD_TRY(td_winograd_run(c->state, c, x, c->in[1], to, err));
+        return deliver(c, type, y, output_image(&g), to, err);
+    }
     if (body == BODY_DNNL || body == BODY_NATIVE) {
         TD_TRY(td_dnnl_run(c->state, c, x, c->in[1], to, err));
         return deliver(c, type, y, output_image(&g), to, err);
@@ -177,6 +182,10 @@ static enum td_code forward(struct td_call *c, enum body body, struct td_err *er
     return deliver(c, type, y, output_image(&g), to, err);
 }
 
+static enum td_code forward_winograd(struct td_call *c, struct td_err *err)
+{
+    return forward(c, BODY_WINOGRAD, err);
+}
 static enum td_code forward_dnnl(struct td_call *c, struct td_err *err)
 {
     return forward(c, BODY_DNNL, err);
@@ -215,6 +224,17 @@ static enum td_code prepare_forward_native(const struct td_kernel_query *q, stru
 {
     o->refusal = native_refusal(q);
     return o->refusal != NULL ? TD_OK : offer_forward(q, TD_BFLOAT16_NATIVE, o, err);
+}
+
+static enum td_code prepare_forward_winograd(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                             struct td_err *err)
+{
+    struct td_conv g;
+    TD_TRY(spec_of(q, &g, err));
+    o->refusal = td_conv_empty(&g)                        ? EMPTY
+                 : td_conv_layout(q->node).channels_first ? "channels come first"
+                                                          : NULL;
+    return o->refusal != NULL ? TD_OK : td_winograd_offer(&g, q, o, err);
 }
 
 /* With rounded operands, where the model asks for it. */
@@ -420,10 +440,23 @@ static bool conv_back_rows(struct td_batchable_step *s)
     {                                                                                                        \
         .name = NULL                                                                                         \
     }
+#define WINOGRAD(kname)                                                                                      \
+    {.name = kname ".winograd",                                                                              \
+     .library = TD_LIB_OWN,                                                                                  \
+     .types = TYPES(TD_BIT(TD_FLOAT)),                                                                       \
+     .competes = true,                                                                                       \
+     .prepare = prepare_forward_winograd,                                                                    \
+     .release = td_winograd_free,                                                                            \
+     .run = forward_winograd},
 #define FORWARD(kname, plain)                                                                                \
     (const struct td_kernel[])                                                                               \
     {                                                                                                        \
         LOW(kname) ROWS(kname, forward, td_dnnl_free, plain)                                                 \
+    }
+#define FORWARD_2D(kname, plain)                                                                             \
+    (const struct td_kernel[])                                                                               \
+    {                                                                                                        \
+        LOW(kname) WINOGRAD(kname) ROWS(kname, forward, td_dnnl_free, plain)                                 \
     }
 #define INPUT_GRAD(kname, plain)                                                                             \
     (const struct td_kernel[])                                                                               \
@@ -466,7 +499,7 @@ const struct td_op td_ops_conv[] = {
      .stride = &td_conv_stride,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = td_conv_forward_infer,
-     .kernels = FORWARD("conv2d", SET_ALL),
+     .kernels = FORWARD_2D("conv2d", SET_ALL),
      .grad = td_conv_grad},
     {.name = "Conv2DBackpropInput",
      .sig = "(input_sizes:int32, filter:T, out_backprop:T) -> (output:T) " ATTRS_2D,

@@ -304,6 +304,7 @@ const struct td_op td_ops_loss[] = {
      .grad = cross_entropy_grad},
     {.name = "SparseSoftmaxCrossEntropyWithLogits",
      .sig = "(features:T, labels:Tlabels) -> (loss:T, backprop:T) {T:type; Tlabels:type=int64}",
+     .host_in = 1 << 1, /* where a device's kernel can check them */
      .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = infer_sparse,
      .kernels = TD_KERNEL("loss.cpu", sparse_run, {"T", TD_SET_FLOATS}, {"Tlabels", TD_SET_INDEX}),

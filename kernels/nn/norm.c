@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cpu/fused_stage.h"
+#include "kernels/fused/fused_stage.h"
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/nn/norm_batchable.h"

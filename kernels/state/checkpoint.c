@@ -102,6 +102,22 @@ static enum td_code restore_one(struct td_call *c, struct td_bundle *b, int i, c
     return TD_OK;
 }
 
+/* Reads what is asked for whole. */
+static void read_ahead(struct td_call *c, struct td_bundle *b, int slices)
+{
+    const char **names = td_calloc((size_t)c->n_out + 1, sizeof *names);
+    int n = 0;
+    for (int i = 0; names != NULL && i < c->n_out; i++) {
+        if (text_at(c, slices, i)[0] == '\0') {
+            names[n++] = text_at(c, 1, i);
+        }
+    }
+    if (n > 0) {
+        td_bundle_read_ahead(b, names, n, td_helpers(c));
+    }
+    td_free(names);
+}
+
 static enum td_code restore_all(struct td_call *c, int slices, struct td_err *err)
 {
     char prefix[PATH_BYTES];
@@ -109,6 +125,7 @@ static enum td_code restore_all(struct td_call *c, int slices, struct td_err *er
     TD_TRY(check_lists(c, 1, slices, c->n_out, err));
     TD_TRY(one_path(c, 0, false, prefix, err));
     TD_TRY(open_bundle(c, prefix, &b, err));
+    read_ahead(c, b, slices);
     enum td_code rc = TD_OK;
     for (int i = 0; i < c->n_out && !rc; i++) {
         rc = restore_one(c, b, i, text_at(c, 1, i), text_at(c, slices, i), err);

@@ -138,7 +138,7 @@ static enum td_code read_one(struct td_call *c, int i, struct td_err *err)
     struct td_tensor t;
     TD_TRY(td_in_variable(c, i, &v, err));
     TD_TRY(check_dtype(c, v, c->node->out_type[i], "read", err));
-    TD_TRY(td_variable_read(v, &t, err));
+    TD_TRY(td_variable_read_in(c, v, &t, err));
     if (!td_shape_compatible(&v->shape, &t.shape)) {
         char text[TD_SHAPE_TEXT];
         td_shape_text(&t.shape, text);
@@ -166,7 +166,7 @@ static enum td_code take_run(struct td_call *c, struct td_err *err)
     struct td_tensor t;
     TD_TRY(td_in_variable(c, 0, &v, err));
     TD_TRY(check_dtype(c, v, c->node->out_type[0], "take", err));
-    TD_TRY(td_variable_take(v, &t, err));
+    TD_TRY(td_variable_take_in(c, v, &t, err));
     td_out_move(c, 0, &t);
     return TD_OK;
 }
@@ -239,7 +239,7 @@ static enum td_code assign_value(struct td_call *c, struct td_variable *v, struc
                "variable %s, value %s",
                TD_NODE_STR(c->node), v->name, TD_SHAPE_STR(&v->shape), TD_SHAPE_STR(shape));
     TD_TRY(td_keep(c, 1, &t, err));
-    enum td_code rc = td_variable_assign(v, &t, err);
+    enum td_code rc = td_variable_assign_in(c, v, &t, err);
     td_tensor_clear(&t);
     return rc;
 }
@@ -454,27 +454,27 @@ const struct td_op td_ops_state[] = {
      .kernels = TD_KERNEL("variable.cpu", variable_v1_run)},
     {.name = "ReadVariableOp",
      .sig = "(resource:resource) -> (value:dtype) {dtype:type}",
-     .flags = TD_OP_STATEFUL | TD_OP_READS | TD_OP_FREE,
+     .flags = TD_OP_STATEFUL | TD_OP_READS | TD_OP_FREE | TD_OP_ANYWHERE,
      .batchable = TD_BATCHABLE(td_batchable_read),
      .infer = read_infer,
      .kernels = TD_KERNEL("variable_read.cpu", read_run),
      .grad = td_pass_on_grad},
     {.name = "_TakeVariable",
      .sig = "(resource:resource) -> (value:dtype) {dtype:type}",
-     .flags = TD_OP_STATEFUL,
+     .flags = TD_OP_STATEFUL | TD_OP_ANYWHERE,
      .infer = read_infer,
      .kernels = TD_KERNEL("variable_read.cpu", take_run),
      .grad = td_not_differentiable},
     {.name = "_ReadVariablesOp",
      .sig = "(resources:N*resource) -> (values:dtypes) {N:int; dtypes:list(type)}",
-     .flags = TD_OP_STATEFUL | TD_OP_READS | TD_OP_FREE,
+     .flags = TD_OP_STATEFUL | TD_OP_READS | TD_OP_FREE | TD_OP_ANYWHERE,
      .batchable = TD_BATCHABLE(td_batchable_read),
      .infer = read_infer,
      .kernels = TD_KERNEL("variable_read.cpu", read_run),
      .grad = td_pass_on_grad},
     {.name = "AssignVariableOp",
      .sig = "(resource:resource, value:dtype) -> () {dtype:type; validate_shape:bool=false}",
-     .flags = TD_OP_STATEFUL | TD_OP_KEEPS,
+     .flags = TD_OP_STATEFUL | TD_OP_KEEPS | TD_OP_ANYWHERE,
      .kernels = TD_KERNEL("variable_assign.cpu", assign_variable_run, {"dtype", ASSIGN_SET})},
     {.name = "AssignAddVariableOp",
      .sig = "(resource:resource, value:dtype) -> () {dtype:type}",

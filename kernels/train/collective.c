@@ -6,8 +6,12 @@
  *
  * In a process that is alone a sum is not begun: the step has these nodes only when there are several.
  *
+ * They run on the host, and leave values where they lie: what a device has made is summed on it, where the
+ * collective does that, and else brought here.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/collective.h"
+#include "core/run/device_run.h"
 #include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 
@@ -27,6 +31,40 @@ static struct td_sum sum_of(const struct td_call *c, const struct td_tensor *t)
                            .n = td_tensor_count(t)};
 }
 
+/* Input 0 becomes this process's part. */
+static enum td_code add(struct td_call *c, const struct td_collective *all, const struct td_sum *s,
+                        struct td_err *err)
+{
+    const struct td_tensor *x = c->in[0];
+    struct td_stream *stream;
+    if (x->device == NULL) {
+        return all->add(all->ctx, s, x->data, err);
+    }
+    if (all->add_there == NULL) {
+        TD_TRY(td_call_bring(c, 0, &x, err));
+        return all->add(all->ctx, s, x->data, err);
+    }
+    TD_TRY(td_call_stream(c, &stream, err));
+    return all->add_there(all->ctx, s, x, stream, err);
+}
+
+/* Output 0 becomes the sum, of that shape. */
+static enum td_code take(struct td_call *c, const struct td_collective *all, const struct td_sum *s,
+                         const struct td_shape *shape, struct td_err *err)
+{
+    struct td_tensor *here, there = {0};
+    struct td_stream *stream;
+    if (all->take_there == NULL || td_call_device(c) == NULL) {
+        TD_TRY(td_out(c, 0, NULL, &here, err));
+        return all->take(all->ctx, s, here->data, err);
+    }
+    TD_TRY(td_call_stream(c, &stream, err));
+    TD_TRY(all->take_there(all->ctx, s, stream, &there, err));
+    there.shape = *shape;
+    td_out_move(c, 0, &there);
+    return TD_OK;
+}
+
 static enum td_code begin_run(struct td_call *c, struct td_err *err)
 {
     const struct td_collective *all;
@@ -35,7 +73,7 @@ static enum td_code begin_run(struct td_call *c, struct td_err *err)
     const struct td_sum s = sum_of(c, c->in[0]);
     TD_TRY(td_out(c, 0, NULL, &ticket, err));
     TD_DATA(ticket, int32_t)[0] = s.number;
-    return all->add(all->ctx, &s, c->in[0]->data, err);
+    return add(c, all, &s, err);
 }
 
 static enum td_code end_infer(struct td_infer *c, struct td_err *err)
@@ -48,24 +86,21 @@ static enum td_code end_infer(struct td_infer *c, struct td_err *err)
 static enum td_code end_run(struct td_call *c, struct td_err *err)
 {
     const struct td_collective *all;
-    struct td_tensor *sum;
     TD_TRY(several(c, &all, err));
-    TD_TRY(td_out(c, 0, NULL, &sum, err));
-    const struct td_sum s = {
-        .number = TD_DATA(c->in[0], int32_t)[0], .dtype = sum->dtype, .n = td_tensor_count(sum)};
-    return all->take(all->ctx, &s, sum->data, err);
+    const struct td_sum s = {.number = TD_DATA(c->in[0], int32_t)[0],
+                             .dtype = td_attr_type(c->node, "T"),
+                             .n = td_shape_count(td_attr_shape(c->node, "shape"))};
+    return take(c, all, &s, td_attr_shape(c->node, "shape"), err);
 }
 
 static enum td_code now_run(struct td_call *c, struct td_err *err)
 {
     const struct td_collective *all;
-    struct td_tensor *sum;
     TD_TRY(several(c, &all, err));
     struct td_sum s = sum_of(c, c->in[0]);
     s.at_once = true;
-    TD_TRY(td_out(c, 0, NULL, &sum, err));
-    TD_TRY(all->add(all->ctx, &s, c->in[0]->data, err));
-    return all->take(all->ctx, &s, sum->data, err);
+    TD_TRY(add(c, all, &s, err));
+    return take(c, all, &s, &c->in[0]->shape, err);
 }
 
 #define SUMMED (TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE))
@@ -73,19 +108,19 @@ static enum td_code now_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_collective[] = {
     {.name = "_SumBegin",
      .sig = "(values:T) -> (ticket:int32) {T:type; number:int; at_once:bool=false}",
-     .flags = TD_OP_STATEFUL,
+     .flags = TD_OP_STATEFUL | TD_OP_ANYWHERE,
      .infer = td_infer_scalar,
      .kernels = TD_KERNEL("collective.cpu", begin_run, {"T", SUMMED}),
      .grad = td_not_differentiable},
     {.name = "_SumEnd",
      .sig = "(ticket:int32) -> (sum:T) {T:type; shape:shape}",
-     .flags = TD_OP_STATEFUL,
+     .flags = TD_OP_STATEFUL | TD_OP_ANYWHERE,
      .infer = end_infer,
      .kernels = TD_KERNEL("collective.cpu", end_run, {"T", SUMMED}),
      .grad = td_not_differentiable},
     {.name = "_SumNow",
      .sig = "(values:T) -> (sum:T) {T:type; number:int; at_once:bool=true}",
-     .flags = TD_OP_STATEFUL,
+     .flags = TD_OP_STATEFUL | TD_OP_ANYWHERE,
      .infer = td_infer_same,
      .kernels = TD_KERNEL("collective.cpu", now_run, {"T", SUMMED}),
      .grad = td_pass_on_grad},

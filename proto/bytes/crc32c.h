@@ -9,7 +9,9 @@
 
 /* The CRC of what crc covers followed by these bytes; start with 0. */
 uint32_t td_crc32c(uint32_t crc, const void *bytes, size_t n);
-/* The same by table alone; the fast path is tested against it. */
+/* The CRC of n bytes behind those that `first` is of, where `then` is theirs alone. */
+uint32_t td_crc32c_join(uint32_t first, uint32_t then, size_t n);
+/* The same as td_crc32c by table alone; the fast path is tested against it. */
 uint32_t td_crc32c_reference(uint32_t crc, const void *bytes, size_t n);
 
 /* A CRC stored next to the data it covers is masked, so that a CRC over both is no constant. */

@@ -5,7 +5,7 @@
  * has no slot.
  *
  *   slot   base     0 free | 1 being taken or given up | address of the mapping
- *          size, damaged, hashes of the file's directory and of the one above
+ *          size, damaged, of_all, hashes of the file's directory and of the one above
  *
  * A slot is taken by exchanging base 0 for 1; the other fields are set, and base is written last. Unmapping
  * sets base to 1 first and to 0 after munmap, so the handler never finds an address that is no longer ours.
@@ -13,7 +13,8 @@
  * process-wide counter).
  *
  * On SIGBUS inside a mapping the handler maps pages of zeros over all of it and marks the slot; the read that
- * faulted is repeated and goes on. It makes system calls and touches atomics, nothing else.
+ * faulted is repeated and goes on. It makes system calls and touches atomics, nothing else; where a thread
+ * that runs kernels has a stack for handlers (core/base/signal_stack.h) it runs there.
  *
  * Threads: any, without locks. Does not: notice files that change their bytes without shrinking, repair
  * anything, tell which run has read zeros (callers ask about an address or a directory).
@@ -27,6 +28,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/beneath.h"
@@ -37,8 +39,9 @@ enum { N_SLOTS = 8192 };
 struct slot {
     atomic_uintptr_t base; /* 0: free; 1: being taken */
     atomic_size_t size;
-    atomic_bool damaged;
+    atomic_bool damaged, of_all;
     atomic_uint_fast64_t below[2]; /* hashes of the directory that the file lies in, and of the one above */
+    struct td_mapping *_Atomic of; /* for those who know that it lasts, not for the handler */
 };
 
 struct td_mapping {
@@ -46,6 +49,8 @@ struct td_mapping {
     void *base;
     size_t size;
     struct slot *slot;
+    char *path;
+    struct td_file_identity file;
 };
 
 static struct slot slots[N_SLOTS];
@@ -100,7 +105,21 @@ static struct slot *slot_of(uintptr_t address)
     return NULL;
 }
 
-static enum td_code map_open(int fd, const char *path, struct td_mapping *m, struct td_err *err)
+static int64_t ns_of(struct timespec t)
+{
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static struct td_file_identity identity_of(const struct stat *st)
+{
+    return (struct td_file_identity){.dev = (uint64_t)st->st_dev,
+                                     .ino = (uint64_t)st->st_ino,
+                                     .size = (uint64_t)st->st_size,
+                                     .modified_ns = ns_of(st->st_mtim),
+                                     .changed_ns = ns_of(st->st_ctim)};
+}
+
+static enum td_code map_open(int fd, const char *path, bool of_all, struct td_mapping *m, struct td_err *err)
 {
     struct stat st;
     TD_FAIL_IF(fstat(fd, &st) != 0, err, DATA_LOSS, "Mapping %s: %s", path, strerror(errno));
@@ -117,8 +136,11 @@ static enum td_code map_open(int fd, const char *path, struct td_mapping *m, str
         TD_FAIL(err, RESOURCE_EXHAUSTED, "Mapping %s (%zu bytes): %s", path, m->size, strerror(errno));
     }
     m->base = base;
+    m->file = identity_of(&st);
+    atomic_store(&m->slot->of, m);
     atomic_store(&m->slot->size, m->size);
     atomic_store(&m->slot->damaged, false);
+    atomic_store(&m->slot->of_all, of_all);
     const size_t dir = without_last(path, strlen(path));
     atomic_store(&m->slot->below[0], hash(path, dir));
     atomic_store(&m->slot->below[1], hash(path, without_last(path, dir)));
@@ -136,13 +158,23 @@ enum td_code td_mapping_open_beneath(const char *root, const char *path, struct 
 {
     int fd;
     TD_TRY(td_beneath_open(root, path, &fd, err));
-    struct td_mapping *m = td_calloc(1, sizeof *m);
-    enum td_code rc = m == NULL ? td_no_memory(err, sizeof *m, path) : map_open(fd, path, m, err);
+    const enum td_code rc = td_mapping_of(fd, path, false, out, err);
     close(fd);
+    return rc;
+}
+
+enum td_code td_mapping_of(int fd, const char *path, bool of_all, struct td_mapping **out, struct td_err *err)
+{
+    struct td_mapping *m = td_calloc(1, sizeof *m);
+    char *copy = td_strdup(path);
+    const bool room = m != NULL && copy != NULL;
+    const enum td_code rc = room ? map_open(fd, path, of_all, m, err) : td_no_memory(err, sizeof *m, path);
     if (rc) {
+        td_free(copy);
         td_free(m);
         return rc;
     }
+    m->path = copy;
     atomic_init(&m->refs, 1);
     *out = m;
     return TD_OK;
@@ -165,6 +197,7 @@ void td_mapping_unref(void *mapping)
         munmap(m->base, m->size);
         atomic_store(&m->slot->base, 0);
     }
+    td_free(m->path);
     td_free(m);
 }
 
@@ -172,6 +205,29 @@ const unsigned char *td_mapping_data(const struct td_mapping *m, size_t *n)
 {
     *n = m->size;
     return m->base == NULL ? (const unsigned char *)"" : m->base;
+}
+
+bool td_mapping_identity(const void *address, struct td_file_identity *out)
+{
+    const struct slot *s = slot_of((uintptr_t)address);
+    if (s == NULL) {
+        return false;
+    }
+    *out = atomic_load(&s->of)->file;
+    out->offset = (uintptr_t)address - atomic_load(&s->base);
+    return true;
+}
+
+bool td_mapping_is_current(const void *address)
+{
+    const struct slot *s = slot_of((uintptr_t)address);
+    struct stat st;
+    if (s == NULL || stat(atomic_load(&s->of)->path, &st) != 0) {
+        return false;
+    }
+    const struct td_file_identity now = identity_of(&st), *then = &atomic_load(&s->of)->file;
+    return now.dev == then->dev && now.ino == then->ino && now.size == then->size &&
+           now.modified_ns == then->modified_ns && now.changed_ns == then->changed_ns;
 }
 
 bool td_mapping_damaged(const void *address)
@@ -191,6 +247,18 @@ bool td_mapping_damaged_below(const char *dir)
     for (int i = 0; i < n; i++) {
         if (atomic_load(&slots[i].base) > 1 && atomic_load(&slots[i].damaged) &&
             (atomic_load(&slots[i].below[0]) == want || atomic_load(&slots[i].below[1]) == want)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool td_mapping_damaged_of_all(void)
+{
+    const int n = td_mapping_damages() == 0 ? 0 : atomic_load(&n_used);
+    for (int i = 0; i < n; i++) {
+        if (atomic_load(&slots[i].base) > 1 && atomic_load(&slots[i].damaged) &&
+            atomic_load(&slots[i].of_all)) {
             return true;
         }
     }
@@ -231,7 +299,7 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
 
 void td_mapping_install_handler(void)
 {
-    struct sigaction now = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_RESTART};
+    struct sigaction now = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
     struct sigaction current;
     sigemptyset(&now.sa_mask);
     if (sigaction(SIGBUS, NULL, &current) == 0 && current.sa_sigaction != on_sigbus) {

@@ -20,19 +20,20 @@
 #include "proto/checkpoint/bundle.h"
 
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "core/base/arena.h"
+#include "core/base/file_pages.h"
 #include "core/base/mem.h"
 #include "proto/checkpoint/bundle_entry.h"
 #include "proto/bytes/crc32c.h"
+#include "proto/bytes/crc_mapped.h"
 #include "proto/bytes/file.h"
 #include "proto/bytes/mapping.h"
 #include "proto/pb/scan.h"
 #include "proto/checkpoint/sstable.h"
 
-enum { CONSUMER_VERSION = 1, PREFETCH_BYTES = 1 << 20, MAX_SLICES = 1 << 16 };
+enum { CONSUMER_VERSION = 1, MAX_SLICES = 1 << 16 };
 #define MAX_INDEX ((size_t)1 << 30)
 
 struct td_bundle {
@@ -228,21 +229,6 @@ static enum td_code map_shard(struct td_bundle *b, int shard, struct td_mapping 
     return TD_OK;
 }
 
-/* Brings large entries into memory at once: the checksum reads them anyway, and faults page by page are slow.
- */
-static void prefetch(const unsigned char *p, size_t n)
-{
-#ifdef MADV_POPULATE_READ
-    if (n >= PREFETCH_BYTES) {
-        uintptr_t start = (uintptr_t)p & ~(uintptr_t)4095;
-        (void)madvise((void *)start, (uintptr_t)p + n - start, MADV_POPULATE_READ);
-    }
-#else
-    (void)p;
-    (void)n;
-#endif
-}
-
 static enum td_code entry_bytes(struct td_bundle *b, const struct td_bundle_entry *e, struct td_mapping **m,
                                 const unsigned char **p, struct td_err *err)
 {
@@ -253,7 +239,43 @@ static enum td_code entry_bytes(struct td_bundle *b, const struct td_bundle_entr
                "its bytes [%lld, +%lld) are beyond the %zu bytes of data file %d", (long long)e->offset,
                (long long)e->size, n, e->shard);
     *p = file + e->offset;
-    prefetch(*p, (size_t)e->size);
+    return TD_OK;
+}
+
+void td_bundle_read_ahead(struct td_bundle *b, const char *const *names, int n, struct td_thread_pool *pool)
+{
+    struct td_crc_range *ranges = td_calloc((size_t)n + 1, sizeof *ranges);
+    struct td_bundle_entry **of = td_calloc((size_t)n + 1, sizeof *of);
+    int n_ranges = 0;
+    for (int i = 0; i < n && ranges != NULL && of != NULL; i++) {
+        struct td_bundle_entry *e = (struct td_bundle_entry *)find_entry(b, names[i], strlen(names[i]));
+        struct td_crc_range *r = &ranges[n_ranges];
+        struct td_mapping *m;
+        struct td_err ignored = {0};
+        if (e != NULL && e->n_slices == 0 && e->dtype != TD_STRING && !e->read &&
+            entry_bytes(b, e, &m, &r->p, &ignored) == TD_OK) {
+            r->n = (size_t)e->size;
+            of[n_ranges++] = e;
+        }
+    }
+    const bool made = n_ranges > 0 && td_crc_mapped(pool, ranges, n_ranges);
+    for (int i = 0; made && i < n_ranges; i++) {
+        of[i]->read = true;
+        of[i]->found = ranges[i].crc;
+    }
+    td_free(ranges);
+    td_free(of);
+}
+
+/* Of a tensor's bytes, which lie at p. */
+static enum td_code crc_of(const struct td_bundle_entry *e, const unsigned char *p, uint32_t *crc,
+                           struct td_err *err)
+{
+    struct td_crc_range r = {.p = p, .n = (size_t)e->size};
+    if (!e->read && !td_crc_mapped(NULL, &r, 1)) {
+        return td_no_memory(err, (size_t)e->size, "a checksum");
+    }
+    *crc = e->read ? e->found : r.crc;
     return TD_OK;
 }
 
@@ -304,7 +326,9 @@ static enum td_code read_numbers(struct td_bundle *b, const struct td_bundle_ent
                "%lld bytes are stored, %s of %s takes %zu", (long long)e->size, TD_SHAPE_STR(&e->shape),
                td_dtype_name(t), want);
     TD_TRY(entry_bytes(b, e, &m, &p, err));
-    TD_TRY(check_crc(e, td_crc32c(0, p, (size_t)e->size), p, err));
+    uint32_t crc = 0;
+    TD_TRY(crc_of(e, p, &crc, err));
+    TD_TRY(check_crc(e, crc, p, err));
     size_t align = size > 8 ? 8 : size; /* complex128 is a pair of doubles */
     if ((uintptr_t)p % align != 0 || e->size == 0 || (t == TD_BOOL && !all_bools(p, (size_t)e->size))) {
         return copy_numbers(e, t, p, out, err);
@@ -316,6 +340,7 @@ static enum td_code read_numbers(struct td_bundle *b, const struct td_bundle_ent
         td_mapping_unref(m);
         return rc;
     }
+    td_file_pages_mark(mapped.buf, crc);
     *out = mapped;
     return TD_OK;
 }

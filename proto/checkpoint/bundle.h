@@ -14,6 +14,7 @@
 #define TD_PROTO_CHECKPOINT_BUNDLE_H
 
 #include "core/base/tensor.h"
+#include "core/base/thread_pool.h"
 #include "proto/bytes/sink.h"
 
 struct td_bundle;
@@ -36,6 +37,9 @@ bool td_bundle_has(const struct td_bundle *b, const char *name);
  * caller's. NOT_FOUND "Key X not found in checkpoint". */
 TD_MUST enum td_code td_bundle_read(struct td_bundle *b, const char *name, const char *slice,
                                     struct td_tensor *out, struct td_err *err);
+/* Of n tensors that are going to be read whole: their bytes are read through, and their checksums worked out,
+ * by all threads that idle; td_bundle_read compares. What cannot be read is left to it. pool NULL: none. */
+void td_bundle_read_ahead(struct td_bundle *b, const char *const *names, int n, struct td_thread_pool *pool);
 /* How many slices `name` is stored in; 0: it is stored whole, or not there. */
 int td_bundle_n_slices(const struct td_bundle *b, const char *name);
 /* Appends slice i of them, a NUL behind it, as td_bundle_read and td_bundle_add_slice take it. */

@@ -18,6 +18,8 @@ struct td_bundle_entry {
     int n_slices;         /* > 0: the bytes are under the slices' own keys */
     const uint8_t *bytes; /* the serialized entry, borrowed: where the slices are read from */
     size_t n_bytes;
+    bool read;      /* td_bundle_read_ahead has */
+    uint32_t found; /* and has found this CRC; not masked */
 };
 
 /* INVALID_ARGUMENT for a shape that cannot be, DATA_LOSS for malformed bytes. */

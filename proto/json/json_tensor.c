@@ -355,6 +355,8 @@ enum td_code td_json_put_dims(struct td_sink *s, const struct td_tensor *t, int 
     TD_TRY(td_sink_put(s, "[", 1, err));
     if (axis == rank - 1) {
         TD_TRY(td_json_put_elems(s, t, i, n, b64, err));
+    } else if (axis == rank - 2) {
+        TD_TRY(td_json_put_lists(s, t, i, n, t->shape.dim[rank - 1], b64, err));
     } else {
         const int64_t stride = td_shape_range(&t->shape, axis + 1, rank);
         for (int64_t k = 0; k < n; k++) {

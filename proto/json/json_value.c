@@ -1,4 +1,5 @@
-/* proto/json/json_value.c - one pass over nested lists.
+/* proto/json/json_value.c - one pass over nested lists: numbers by json_list.c as long as nothing is strange,
+ * one by one where something is, and everything else.
  *
  * Invariant (nest_check): while a value is read, dims[0..level) are the sizes of the lists it is inside of,
  * -1 where none of that level has closed yet; rank is -1 until the first scalar or the first empty list fixes
@@ -12,6 +13,7 @@
 
 #include "core/base/check.h"
 #include "core/base/mem.h"
+#include "proto/json/json_list.h"
 
 enum td_code td_gather_init(struct td_gather *g, enum td_dtype dtype, struct td_err *err)
 {
@@ -176,6 +178,15 @@ static bool store_int(enum td_dtype dtype, void *to, const struct td_json_num *n
     }
 }
 
+bool td_gather_store(const struct td_gather *g, void *to, const struct td_json_num *num)
+{
+    if (td_dtype_in(g->dtype, TD_SET_FLOATS)) {
+        store_real(g, to, td_json_num_double(num));
+        return true;
+    }
+    return store_int(g->dtype, to, num);
+}
+
 static enum td_code read_number(const struct td_gather *g, struct td_json *j, void *to, struct td_err *err)
 {
     struct td_json at = *j;
@@ -184,11 +195,7 @@ static enum td_code read_number(const struct td_gather *g, struct td_json *j, vo
         return wrong_kind(g, &at, err);
     }
     TD_TRY(td_json_number(j, &num, err));
-    if (td_dtype_in(g->dtype, TD_SET_FLOATS)) {
-        store_real(g, to, td_json_num_double(&num));
-        return TD_OK;
-    }
-    return store_int(g->dtype, to, &num) ? TD_OK : wrong_kind(g, &at, err);
+    return td_gather_store(g, to, &num) ? TD_OK : wrong_kind(g, &at, err);
 }
 
 static enum td_code read_bool(const struct td_gather *g, struct td_json *j, td_bool *to, struct td_err *err)
@@ -291,14 +298,7 @@ static enum td_code read_scalar(struct td_gather *g, struct td_json *j, struct t
 
 /* ------------------------------------------------------------------ nested lists */
 
-struct nest {
-    int level, rank;            /* rank -1: not known yet */
-    int seen;                   /* levels that a list has been opened at: dim[0..seen) are set */
-    int64_t dim[TD_MAX_RANK];   /* -1: not known yet */
-    int64_t count[TD_MAX_RANK]; /* elements seen of the list open at each level */
-};
-
-TD_CHECK_FN enum td_code nest_check(const struct nest *nest, struct td_err *err)
+TD_CHECK_FN enum td_code nest_check(const struct td_json_nest *nest, struct td_err *err)
 {
     TD_WANT(nest->level >= 0 && nest->level <= nest->seen && nest->seen <= TD_MAX_RANK &&
                 nest->rank <= nest->seen,
@@ -310,7 +310,7 @@ TD_CHECK_FN enum td_code nest_check(const struct nest *nest, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code open_list(struct nest *nest, struct td_json *j, struct td_err *err)
+static enum td_code open_list(struct td_json_nest *nest, struct td_json *j, struct td_err *err)
 {
     TD_FAIL_IF(nest->rank >= 0 && nest->level >= nest->rank, err, INVALID_ARGUMENT,
                "Encountered list at unexpected level: %d expected < %d", nest->level + 1, nest->rank);
@@ -325,7 +325,7 @@ static enum td_code open_list(struct nest *nest, struct td_json *j, struct td_er
     return TD_OK;
 }
 
-static enum td_code close_list(struct nest *nest, struct td_err *err)
+static enum td_code close_list(struct td_json_nest *nest, struct td_err *err)
 {
     const int level = --nest->level;
     const int64_t n = nest->count[level];
@@ -342,7 +342,8 @@ static enum td_code close_list(struct nest *nest, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code leaf(struct td_gather *g, struct nest *nest, struct td_json *j, struct td_err *err)
+static enum td_code leaf(struct td_gather *g, struct td_json_nest *nest, struct td_json *j,
+                         struct td_err *err)
 {
     struct td_json at = *j;
     TD_TRY(read_scalar(g, j, err));
@@ -359,60 +360,8 @@ static enum td_code leaf(struct td_gather *g, struct nest *nest, struct td_json 
     return TD_OK;
 }
 
-/* -1.25 at p, without exponent and with at most 19 digits; where it ends, NULL: it is written otherwise. */
-static const char *plain_number(const char *p, const char *end, double *out)
-{
-    static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,
-                                  1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19};
-    const bool minus = p < end && *p == '-';
-    const char *first = p + minus, *point = NULL;
-    uint64_t m = 0;
-    for (p = first; p < end; p++) {
-        const unsigned digit = (unsigned char)(*p - '0');
-        if (digit < 10) {
-            m = m * 10 + digit;
-        } else if (*p == '.' && point == NULL && p > first) {
-            point = p;
-        } else {
-            break;
-        }
-    }
-    const int64_t n = p - first - (point != NULL), after = point != NULL ? p - point - 1 : 0;
-    const bool padded = n > 1 && *first == '0' && point != first + 1;
-    if (n < 1 || n > 19 || padded || (point != NULL && after == 0) || p == end || *p == 'e' || *p == 'E') {
-        return NULL;
-    }
-    const double v = m <= (UINT64_C(1) << 53) ? (double)m / tens[after] : td_json_decimal(m, -(int)after);
-    *out = minus ? -v : v;
-    return p;
-}
-
-/* Numbers of a list of floats, as long as they are plain and commas stand between them. True: behind the last
- * of the list; false: a value is still to be read. */
-static bool plain_floats(struct td_gather *g, struct nest *nest, struct td_json *j)
-{
-    if (g->dtype != TD_FLOAT || nest->level == 0 || (nest->rank >= 0 && nest->rank != nest->level)) {
-        return false;
-    }
-    const char *p = j->at;
-    double v;
-    while (g->n < g->cap && (p = plain_number(j->at, j->end, &v)) != NULL) {
-        ((float *)(void *)g->data)[g->n++] = (float)v;
-        nest->rank = nest->level;
-        j->at = p;
-        if (*p != ',') {
-            return true;
-        }
-        nest->count[nest->level - 1]++;
-        for (j->at = p + 1; j->at < j->end && td_json_is_space(*j->at);) {
-            j->at++;
-        }
-    }
-    return false;
-}
-
 /* After a value: closes the lists that end here. Sets *more when another value follows. */
-static enum td_code after(struct nest *nest, struct td_json *j, bool *more, struct td_err *err)
+static enum td_code after(struct td_json_nest *nest, struct td_json *j, bool *more, struct td_err *err)
 {
     *more = false;
     while (nest->level > 0) {
@@ -435,7 +384,7 @@ static enum td_code after(struct nest *nest, struct td_json *j, bool *more, stru
 enum td_code td_gather_value(struct td_gather *g, struct td_json *j, struct td_shape *shape,
                              struct td_err *err)
 {
-    struct nest nest;
+    struct td_json_nest nest;
     nest.level = nest.seen = 0;
     nest.rank = -1;
     bool more = true;
@@ -447,7 +396,7 @@ enum td_code td_gather_value(struct td_gather *g, struct td_json *j, struct td_s
             }
             j->at++;
             TD_TRY(close_list(&nest, err));
-        } else if (!plain_floats(g, &nest, j)) {
+        } else if (!td_json_list(g, &nest, j)) {
             if (td_json_peek(j) == '[') { /* behind numbers: wrong, and said above */
                 continue;
             }
@@ -467,7 +416,12 @@ enum td_code td_gather_flat(struct td_gather *g, struct td_json *j, struct td_er
             opened = true;
         }
         if (!opened || td_json_peek(j) != ']') {
-            TD_TRY(read_scalar(g, j, err));
+            struct td_json_nest here = {.level = depth > 0, .rank = -1, .dim = {-1}};
+            const bool behind = td_json_list(g, &here, j);
+            if (!behind && depth > 0 && td_json_peek(j) == '[') {
+                continue;
+            }
+            TD_TRY(behind ? TD_OK : read_scalar(g, j, err));
         }
         while (depth > 0 && td_json_eat(j, ']')) {
             depth--;

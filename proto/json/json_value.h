@@ -33,6 +33,9 @@ TD_MUST enum td_code td_gather_flat(struct td_gather *g, struct td_json *j, stru
 /* Makes the tensor (elements move into it). shape must count exactly the elements gathered. */
 TD_MUST enum td_code td_gather_take(struct td_gather *g, const struct td_shape *shape, struct td_tensor *out,
                                     struct td_err *err);
+/* An element of g's dtype from a number: of a float the nearest, of an integer itself; false when it has
+ * none. */
+bool td_gather_store(const struct td_gather *g, void *to, const struct td_json_num *num);
 /* True when the next token is {"b64": "..."}. */
 bool td_json_at_b64(const struct td_json *j);
 

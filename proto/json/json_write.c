@@ -1,35 +1,66 @@
-/* proto/json/json_write.c - numbers to text.
+/* proto/json/json_write.c - integers, strings and elements of tensors to text; floats are json_float.c's.
  *
- * A float v = m * 10^e is scaled in an 80-bit long double to p significant digits, p rising from the number
- * any decimal survives (6 for float, 15 for double) to the number that always identifies the value (9, 17);
- * the first p whose digits read back as v is taken and its trailing zeros dropped. "Reads back" is computed,
- * not assumed, so a digit lost in scaling costs another try, never a wrong answer; the C library's printf is
- * the last resort.
+ * Elements are written into room that is asked for some dozens of them at a time: short lists, as the
+ * channels of an image are, several together.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/json/json_write.h"
-#include "core/base/utf8.h"
 
-#include <float.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "proto/json/json_read.h"
+#include "core/base/utf8.h"
+#include "proto/json/json_digits.h"
 
 /* ------------------------------------------------------------------ integers */
 
+/* Two digits a number below 100. */
+#define TEN(t) t "0" t "1" t "2" t "3" t "4" t "5" t "6" t "7" t "8" t "9"
+static const char PAIRS[] =
+    TEN("0") TEN("1") TEN("2") TEN("3") TEN("4") TEN("5") TEN("6") TEN("7") TEN("8") TEN("9");
+#undef TEN
+
+static size_t count_digits(uint64_t v)
+{
+    static const uint64_t tens[] = {0,
+                                    10,
+                                    100,
+                                    1000,
+                                    10000,
+                                    100000,
+                                    1000000,
+                                    10000000,
+                                    100000000,
+                                    1000000000,
+                                    10000000000,
+                                    100000000000,
+                                    1000000000000,
+                                    10000000000000,
+                                    100000000000000,
+                                    1000000000000000,
+                                    10000000000000000,
+                                    100000000000000000,
+                                    1000000000000000000,
+                                    10000000000000000000U};
+    const int guess = (64 - __builtin_clzll(v | 1)) * 1233 >> 12; /* log10(2) * 4096 = 1233.02: or one less */
+    return (size_t)guess + (v >= tens[guess]);
+}
+
 size_t td_json_put_uint(char *to, uint64_t v)
 {
-    char digits[20];
-    size_t n = 0;
-    do {
-        digits[n++] = (char)('0' + v % 10);
-        v /= 10;
-    } while (v != 0);
-    for (size_t i = 0; i < n; i++) {
-        to[i] = digits[n - 1 - i];
+    if (v < 100000000) {
+        return td_digits_put_small(to, (uint32_t)v);
+    }
+    const size_t n = count_digits(v);
+    char *at = to + n;
+    while (v >= 100) {
+        at -= 2;
+        memcpy(at, PAIRS + v % 100 * 2, 2);
+        v /= 100;
+    }
+    if (v >= 10) {
+        memcpy(to, PAIRS + v * 2, 2);
+    } else {
+        *to = (char)('0' + v);
     }
     return n;
 }
@@ -41,237 +72,6 @@ size_t td_json_put_int(char *to, int64_t v)
     }
     *to = '-';
     return 1 + td_json_put_uint(to + 1, 0 - (uint64_t)v);
-}
-
-/* ------------------------------------------------------------------ floats */
-
-/* A positive value as 0.DDDD * 10^point: n digits without trailing zeros. */
-struct digits {
-    char d[24];
-    int n;
-    int point;
-};
-
-static const long double TENS[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,  1e7L,  1e8L,  1e9L,
-                                   1e10L, 1e11L, 1e12L, 1e13L, 1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L,
-                                   1e20L, 1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
-#define MOST_TENS 27
-
-/* m of p digits with m * 10^(point - p) nearest to v; false when the scale is outside the exact powers. */
-static bool scaled(double v, int p, int point, uint64_t *m)
-{
-    const int shift = p - point;
-    if (shift > MOST_TENS || shift < -MOST_TENS) {
-        return false;
-    }
-    const long double x = shift >= 0 ? (long double)v * TENS[shift] : (long double)v / TENS[-shift];
-    *m = (uint64_t)llrintl(x);
-    return true;
-}
-
-/* The p digits of m as text, trailing zeros dropped. m may be 10^p, where rounding carried. */
-static void spell(uint64_t m, int p, int point, struct digits *out)
-{
-    char text[TD_JSON_NUM_CHARS];
-    int n = (int)td_json_put_uint(text, m);
-    out->point = point + (n - p);
-    while (n > 1 && text[n - 1] == '0') {
-        n--;
-    }
-    memcpy(out->d, text, (size_t)n);
-    out->n = n;
-}
-
-/* By way of printf: p significant digits. */
-static void by_library(double v, int p, struct digits *out)
-{
-    char text[64];
-    (void)snprintf(text, sizeof text, "%.*e", p - 1, v); /* D.DDDDe+XX */
-    const char *e = strchr(text, 'e');
-    out->point = (int)strtol(e + 1, NULL, 10) + 1;
-    out->n = 0;
-    for (const char *c = text; c < e; c++) {
-        if (*c >= '0' && *c <= '9') {
-            out->d[out->n++] = *c;
-        }
-    }
-    while (out->n > 1 && out->d[out->n - 1] == '0') {
-        out->n--;
-    }
-}
-
-static bool same(double got, double v, bool is_float)
-{
-    return is_float ? (float)got == (float)v : got == v;
-}
-
-static const double EXACT_TENS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-
-/* Whether m * 10^-shift reads back as the float v; both factors are exact, so this is what any reader
- * computes. */
-static bool float_reads_back(uint64_t m, int shift, float v)
-{
-    const double d = shift >= 0 ? (double)m / EXACT_TENS[shift] : (double)m * EXACT_TENS[-shift];
-    return (float)d == v;
-}
-
-/* Floats of everyday size in double arithmetic: nine digits at once, then fewer where they suffice. Returns
- * the precision, or 0 when the long way must be gone. */
-static int shortest_float(float v, struct digits *out)
-{
-    static const uint32_t drop[] = {1, 10, 100, 1000};
-    if (!(v >= 1e-9f && v < 1e15f)) {
-        return 0;
-    }
-    uint32_t bits;
-    memcpy(&bits, &v, 4);
-    int point =
-        (((int)(bits >> 23) - 127) * 1233 >> 12) + 1; /* log10(2) * 4096 = 1233.02: one too low at most */
-    point += point >= 0 ? (double)v >= EXACT_TENS[point] : (double)v * EXACT_TENS[-point] >= 1;
-    const int shift = 9 - point;
-    const double x = shift >= 0 ? (double)v * EXACT_TENS[shift] : (double)v / EXACT_TENS[-shift];
-    const uint64_t nine = (uint64_t)(x + 0.5);
-    if (!float_reads_back(nine, shift, v)) {
-        return 0;
-    }
-    int p = 9;
-    uint64_t m = nine;
-    for (int fewer = 8; fewer >= 6; fewer--) {
-        const uint32_t unit = drop[9 - fewer];
-        const uint64_t rounded = (nine + unit / 2) / unit;
-        if (!float_reads_back(rounded, shift - (9 - fewer), v)) {
-            break;
-        }
-        p = fewer;
-        m = rounded;
-    }
-    spell(m, p, point, out);
-    return p;
-}
-
-/* Returns the precision that sufficed. */
-static int shortest(double v, bool is_float, struct digits *out)
-{
-    static const int float_tries[] = {6, 7, 8, 9}, double_tries[] = {6, 15, 16, 17};
-    const int *tries = is_float ? float_tries : double_tries;
-    int binary = 0;
-    (void)frexp(v, &binary);
-    int point = (int)floor((binary - 1) * 0.30102999566398120) + 1; /* 10^(point-1) <= v, or one too low */
-    if (point <= MOST_TENS && point >= -MOST_TENS) {
-        point += point >= 0 ? (long double)v >= TENS[point] : (long double)v * TENS[-point] >= 1;
-    }
-    for (int i = 0; i < 4; i++) {
-        uint64_t m = 0;
-        if (scaled(v, tries[i], point, &m)) {
-            spell(m, tries[i], point, out);
-            if (same(td_json_decimal(m, point - tries[i]), v, is_float)) {
-                return tries[i];
-            }
-        }
-    }
-    for (int i = 0; i < 4; i++) {
-        char text[64];
-        (void)snprintf(text, sizeof text, "%.*e", tries[i] - 1, v);
-        if (same(strtod(text, NULL), v, is_float) || i == 3) {
-            by_library(v, tries[i], out);
-            return tries[i];
-        }
-    }
-    return tries[3];
-}
-
-/* D.DDDe-07 */
-static size_t exponent_form(char *to, const struct digits *g)
-{
-    size_t n = 0;
-    to[n++] = g->d[0];
-    if (g->n > 1) {
-        to[n++] = '.';
-        memcpy(to + n, g->d + 1, (size_t)g->n - 1);
-        n += (size_t)g->n - 1;
-    }
-    const int e = g->point - 1;
-    to[n++] = 'e';
-    to[n++] = e < 0 ? '-' : '+';
-    const int size = e < 0 ? -e : e;
-    if (size < 10) {
-        to[n++] = '0';
-    }
-    return n + td_json_put_uint(to + n, (uint64_t)size);
-}
-
-/* 0.00DDD, DD.DDD or DDD00.0 */
-static size_t plain_form(char *to, const struct digits *g)
-{
-    size_t n = 0;
-    if (g->point <= 0) {
-        to[n++] = '0';
-        to[n++] = '.';
-        for (int i = g->point; i < 0; i++) {
-            to[n++] = '0';
-        }
-    }
-    for (int i = 0; i < g->n; i++) {
-        if (i == g->point && i > 0) {
-            to[n++] = '.';
-        }
-        to[n++] = g->d[i];
-    }
-    for (int i = g->n; i < g->point; i++) {
-        to[n++] = '0';
-    }
-    if (g->point >= g->n) {
-        to[n++] = '.';
-        to[n++] = '0';
-    }
-    return n;
-}
-
-static size_t put_text(char *to, const char *text)
-{
-    const size_t n = strlen(text);
-    memcpy(to, text, n);
-    return n;
-}
-
-static size_t put_real(char *to, double v, bool is_float)
-{
-    if (isnan(v)) {
-        return put_text(to, "NaN");
-    }
-    if (isinf(v)) {
-        return put_text(to, v > 0 ? "Infinity" : "-Infinity");
-    }
-    if (v == 0) {
-        return put_text(to, signbit(v) ? "-0.0" : "0.0");
-    }
-    size_t n = 0;
-    if (v < 0) {
-        to[n++] = '-';
-        v = -v;
-    }
-    if (v < 1e6 &&
-        v == (double)(uint32_t)v) { /* small whole numbers are most of what labels and counts are */
-        n += td_json_put_uint(to + n, (uint32_t)v);
-        return n + put_text(to + n, ".0");
-    }
-    struct digits g;
-    int p = is_float ? shortest_float((float)v, &g) : 0;
-    p = p > 0 ? p : shortest(v, is_float, &g);
-    const int widest = p <= 6 ? 6 : is_float ? 9 : 17;
-    const bool exponent = g.point - 1 < -4 || g.point - 1 >= widest;
-    return n + (exponent ? exponent_form(to + n, &g) : plain_form(to + n, &g));
-}
-
-size_t td_json_put_float(char *to, float v)
-{
-    return put_real(to, (double)v, true);
-}
-
-size_t td_json_put_double(char *to, double v)
-{
-    return put_real(to, v, false);
 }
 
 /* ------------------------------------------------------------------ strings */
@@ -334,6 +134,15 @@ enum td_code td_json_put_b64(struct td_sink *s, const char *p, size_t len, struc
 
 /* ------------------------------------------------------------------ elements */
 
+#define CHUNK 64                           /* numbers that room is asked for at once */
+#define ELEM_BYTES (TD_JSON_NUM_CHARS + 2) /* of a number, and what stands before it */
+
+static size_t put_bool(char *to, bool v)
+{
+    memcpy(to, v ? "true" : "false", 5);
+    return v ? 4 : 5;
+}
+
 /* Element i of a tensor of numbers; returns how many bytes, 0 for a dtype that has no form in JSON. */
 static size_t put_number(char *to, const struct td_tensor *t, int64_t i)
 {
@@ -347,7 +156,7 @@ static size_t put_number(char *to, const struct td_tensor *t, int64_t i)
     case TD_BFLOAT16:
         return td_json_put_float(to, td_bf16_to_float(TD_DATA(t, const td_bf16)[i]));
     case TD_BOOL:
-        return put_text(to, TD_DATA(t, const td_bool)[i] ? "true" : "false");
+        return put_bool(to, TD_DATA(t, const td_bool)[i]);
     case TD_UINT64:
         return td_json_put_uint(to, TD_DATA(t, const uint64_t)[i]);
     case TD_INT64:
@@ -392,30 +201,85 @@ static enum td_code put_strings(struct td_sink *s, const struct td_tensor *t, in
     return TD_OK;
 }
 
+/* n elements from i on, n at least 1, into room for n * ELEM_BYTES; 0 for a dtype that JSON has no form
+ * for. */
+static size_t put_run(char *to, const struct td_tensor *t, int64_t i, int64_t n)
+{
+    if (t->dtype == TD_FLOAT) {
+        return td_json_put_floats(to, TD_DATA(t, const float) + i, n);
+    }
+    size_t at = put_number(to, t, i);
+    for (int64_t e = 1; e < n && at > 0; e++) {
+        memcpy(to + at, ", ", 2);
+        at += 2 + put_number(to + at + 2, t, i + e);
+    }
+    return at;
+}
+
+static enum td_code no_form(const struct td_tensor *t, struct td_err *err)
+{
+    TD_FAIL(err, UNIMPLEMENTED, "Failed to write JSON value for tensor type: %s", td_dtype_name(t->dtype));
+}
+
 enum td_code td_json_put_elems(struct td_sink *s, const struct td_tensor *t, int64_t i, int64_t n, bool b64,
                                struct td_err *err)
 {
     if (t->dtype == TD_STRING) {
         return put_strings(s, t, i, n, b64, err);
     }
-    for (int64_t k = 0; k < n;) {
-        const int64_t chunk = n - k < 64 ? n - k : 64;
-        const size_t before = s->n;
+    for (int64_t k = 0; k < n; k += CHUNK) {
+        const int64_t chunk = n - k < CHUNK ? n - k : CHUNK;
         char *to = NULL;
-        TD_TRY(td_sink_grow(s, (size_t)chunk * (TD_JSON_NUM_CHARS + 2), &to, err));
-        size_t at = 0;
-        for (int64_t e = k; e < k + chunk; e++) {
-            if (e > 0) {
-                to[at++] = ',';
-                to[at++] = ' ';
-            }
-            const size_t len = put_number(to + at, t, i + e);
-            TD_FAIL_IF(len == 0, err, UNIMPLEMENTED, "Failed to write JSON value for tensor type: %s",
-                       td_dtype_name(t->dtype));
-            at += len;
+        TD_TRY(k > 0 ? td_sink_put(s, ", ", 2, err) : TD_OK);
+        const size_t before = s->n;
+        TD_TRY(td_sink_grow(s, (size_t)chunk * ELEM_BYTES, &to, err));
+        const size_t len = put_run(to, t, i + k, chunk);
+        s->n = before + len;
+        if (len == 0) {
+            return no_form(t, err);
         }
-        s->n = before + at;
-        k += chunk;
+    }
+    return TD_OK;
+}
+
+/* Lists of n numbers, CHUNK of those at most, n at least 1. */
+static enum td_code put_short_lists(struct td_sink *s, const struct td_tensor *t, int64_t i, int64_t lists,
+                                    int64_t n, struct td_err *err)
+{
+    const size_t before = s->n;
+    char *to = NULL;
+    TD_TRY(td_sink_grow(s, (size_t)lists * ((size_t)n * ELEM_BYTES + 4), &to, err));
+    size_t at = 0;
+    for (int64_t k = 0; k < lists; k++) {
+        memcpy(to + at, ", [", 3);
+        to[at] = k > 0 ? ',' : '[';
+        at += k > 0 ? 3 : 1;
+        const size_t len = put_run(to + at, t, i + k * n, n);
+        if (len == 0) {
+            s->n = before;
+            return no_form(t, err);
+        }
+        at += len;
+        to[at++] = ']';
+    }
+    s->n = before + at;
+    return TD_OK;
+}
+
+enum td_code td_json_put_lists(struct td_sink *s, const struct td_tensor *t, int64_t i, int64_t lists,
+                               int64_t n, bool b64, struct td_err *err)
+{
+    const bool is_short = t->dtype != TD_STRING && n > 0 && n < CHUNK;
+    const int64_t at_once = is_short ? CHUNK / n : 1;
+    for (int64_t k = 0; k < lists; k += at_once) {
+        TD_TRY(k > 0 ? td_sink_put(s, ", ", 2, err) : TD_OK);
+        if (is_short) {
+            TD_TRY(put_short_lists(s, t, i + k * n, lists - k < at_once ? lists - k : at_once, n, err));
+            continue;
+        }
+        TD_TRY(td_sink_put(s, "[", 1, err));
+        TD_TRY(td_json_put_elems(s, t, i + k * n, n, b64, err));
+        TD_TRY(td_sink_put(s, "]", 1, err));
     }
     return TD_OK;
 }

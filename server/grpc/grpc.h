@@ -29,7 +29,8 @@ struct td_grpc_opts {
     struct td_access *access; /* borrowed; NULL: no tokens are asked for */
     bool open_management;     /* calls that manage models are answered to other hosts too */
     bool debug_api;           /* answer tensord.v1.Debug */
-    struct td_shm *shm;       /* tensors in shared memory; borrowed. NULL: none */
+    const struct td_devices *devices; /* borrowed; for tensord.v1.Models/Devices */
+    struct td_shm *shm;               /* tensors in shared memory; borrowed. NULL: none */
     /* Counts those of all listeners; borrowed. NULL: as many as come */
     struct td_connections *connections;
     struct td_open_calls *calls; /* the same of calls */

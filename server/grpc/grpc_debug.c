@@ -1,8 +1,8 @@
-/* server/grpc/grpc_debug.c - tensord.v1.Debug.Run and tensord.v1.Models.Functions: documents of the HTTP API
- * as one string.
+/* server/grpc/grpc_debug.c - tensord.v1.Debug.Run, tensord.v1.Models.Functions and Devices: documents of the
+ * HTTP API as one string.
  *
  * Debug.Run is a PredictRequest with one more field: the JSON of what to look at, read by the code that reads
- * :debug's body. Both answers are the text of a JSON document in field 1. The run is this thread's, past the
+ * :debug's body. The answers are the text of a JSON document in field 1. The run is this thread's, past the
  * workers; it is refused unless the server was started with --enable_debug_api.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -10,11 +10,12 @@
 
 #include "core/base/mem.h"
 #include "server/debug/debug.h"
+#include "server/models/devices_json.h"
 #include "server/models/functions.h"
 #include "server/grpc/grpc_rpc.h"
 #include "server/base/rest_json.h"
 
-td_rpc_fn td_rpc_debug_run, td_rpc_models_functions;
+td_rpc_fn td_rpc_debug_run, td_rpc_models_functions, td_rpc_models_devices;
 
 /* Field `number` of the message as text; "" when it is not there. */
 static enum td_code read_text(struct td_wire in, uint32_t number, struct td_arena *a, const char **out,
@@ -35,6 +36,16 @@ static enum td_code reply_text(struct td_rpc *r, const struct td_sink *text, str
 {
     r->reply.limit = INT32_MAX;
     return td_put_bytes(&r->reply, 1, text->p == NULL ? "" : text->p, text->n, err);
+}
+
+/* Takes the reference. */
+static enum td_code reply_json(struct td_rpc *r, json_t *doc, struct td_err *err)
+{
+    struct td_sink text = {0};
+    enum td_code rc = td_rest_put_json(&text, doc, err);
+    rc = rc ? rc : reply_text(r, &text, err);
+    td_sink_fini(&text);
+    return rc;
 }
 
 enum td_code td_rpc_debug_run(struct td_rpc *r, struct td_err *err)
@@ -83,9 +94,10 @@ enum td_code td_rpc_models_functions(struct td_rpc *r, struct td_err *err)
     } while (f.number != 0);
     TD_TRY(td_rpc_ask_for(q, &spec, err));
     TD_TRY(td_request_find(q, r->registry, err));
-    struct td_sink text = {0};
-    enum td_code rc = td_rest_put_json(&text, td_functions_json(q->servable), err);
-    rc = rc ? rc : reply_text(r, &text, err);
-    td_sink_fini(&text);
-    return rc;
+    return reply_json(r, td_functions_json(q->servable), err);
+}
+
+enum td_code td_rpc_models_devices(struct td_rpc *r, struct td_err *err)
+{
+    return reply_json(r, td_devices_json(r->opts->devices), err);
 }

@@ -143,7 +143,7 @@ struct td_rpc_caller {
 TD_MUST enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
                                     struct td_payload *p, struct td_rpc *r, struct td_err *err);
 /* The same, and all that follows, up to the carrier's finish: r may be gone when this returns. */
-void td_rpc_run(struct td_rpc *r, const struct td_grpc *g, int method, const grpc_metadata_array *sent,
+void td_rpc_run(struct td_rpc *r, struct td_grpc *g, int method, const grpc_metadata_array *sent,
                 struct td_payload *p);
 
 /* grpc_request.c: what td_rpc_explain was told, put into the operation that sends the status; kept until the

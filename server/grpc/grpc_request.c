@@ -84,7 +84,16 @@ static bool waits(struct td_rpc *r, struct td_err *err)
     return td_request_await(&r->q, r->registry, err);
 }
 
-void td_rpc_run(struct td_rpc *r, const struct td_grpc *g, int method, const grpc_metadata_array *sent,
+/* Whether nobody else has a call open. */
+static bool is_lone(struct td_grpc *g)
+{
+    pthread_mutex_lock(&g->mu);
+    const bool lone = g->open == 1;
+    pthread_mutex_unlock(&g->mu);
+    return lone;
+}
+
+void td_rpc_run(struct td_rpc *r, struct td_grpc *g, int method, const grpc_metadata_array *sent,
                 struct td_payload *p)
 {
     struct td_err err = {0};
@@ -101,6 +110,7 @@ void td_rpc_run(struct td_rpc *r, const struct td_grpc *g, int method, const grp
     } else {
         r->q.thread_ns = TD_RUN_LONE_NS;
         r->q.step_back = td_poll_step_back;
+        r->q.brief_ns = is_lone(g) ? TD_RUN_SHORT_NS : TD_RUN_BRIEF_NS;
         r->q.queued = on_queued;
         r->q.done = on_done;
         td_request_start(&r->q, r->registry);

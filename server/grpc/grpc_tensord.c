@@ -51,7 +51,12 @@ static enum td_code write_loaded(struct td_rpc *r, const char *model, int64_t ve
     for (int i = 0; i < m->n_signatures && rc == TD_OK; i++) {
         rc = td_put_text(&r->reply, 6, m->signatures[i].key, err);
     }
+    const struct td_replicas *replicas = td_servable_replicas(s);
     rc = rc ? rc : td_put_text(&r->reply, 7, "cpu", err);
+    for (int i = 0; i < replicas->n && rc == TD_OK; i++) {
+        const struct td_device *device = replicas->at[i].device;
+        rc = device == NULL ? TD_OK : td_put_text(&r->reply, 7, device->name, err);
+    }
     const size_t bytes = td_variable_total_bytes(td_servable_engine(s));
     rc = rc || bytes == 0 ? rc : td_put_int(&r->reply, 8, (int64_t)bytes, err);
     td_servable_unref(s);

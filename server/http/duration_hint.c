@@ -1,10 +1,13 @@
 /* server/http/duration_hint.c - a table of slots, each one kind's, read and written with relaxed atomics.
  *
- * A kind's hash picks its slot; another kind that falls on the same slot takes it over. A longer time is
- * believed at once, a shorter one moves the remembered time an eighth of the way: so a kind must be short for
- * a while before it counts as such again, and once long is enough to count as long. Kind and time of a slot
- * are two stores, so another thread may see the time of one kind with the name of another; that is one wrong
- * guess.
+ * A kind's hash picks its slot; another kind that falls on the same slot takes it over. Of each two times
+ * behind each other the shorter one counts: where clients and server share the processors, a thread that
+ * loses its own in the middle of a brief request finds that this took milliseconds, once in a hundred
+ * requests. If that was believed, the next twenty would pay for being handed over, which is what makes
+ * threads lose their processors. What counts and is longer is believed at once, what is shorter moves the
+ * remembered time an eighth of the way: so a kind must be short for a while before it counts as such again.
+ * Kind and times of a slot are stores of their own, so another thread may see the time of one kind with the
+ * name of another; that is one wrong guess.
  *
  * Does not: measure (server/http/http_exchange.c does), look at what a request asks for.
  *
@@ -33,9 +36,12 @@ bool td_duration_hint_is_short(const struct td_duration_hints *p, uint64_t kind,
 void td_duration_hint_remember(struct td_duration_hints *p, uint64_t kind, int64_t ns)
 {
     const size_t at = (kind >> 20) % TD_DURATION_HINT_SLOTS;
-    const uint32_t took = ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns;
+    const uint32_t last = ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns;
     const bool same = atomic_load_explicit(&p->slots[at].kind, memory_order_relaxed) == kind;
+    const uint32_t before = same ? atomic_load_explicit(&p->slots[at].last_ns, memory_order_relaxed) : last;
+    const uint32_t took = last < before ? last : before;
     const uint32_t old = same ? atomic_load_explicit(&p->slots[at].ns, memory_order_relaxed) : took;
+    atomic_store_explicit(&p->slots[at].last_ns, last, memory_order_relaxed);
     atomic_store_explicit(&p->slots[at].ns, td_timing_peak(old, took), memory_order_relaxed);
     if (!same) {
         atomic_store_explicit(&p->slots[at].kind, kind, memory_order_relaxed);

@@ -2,8 +2,8 @@
  * beforehand.
  *
  * A kind is a hash of method, target and magnitude of the body; it picks a slot that holds a slowly falling
- * maximum of the times measured. A kind never seen, or pushed out by another, counts as long. Any thread; no
- * locks: a lost update costs one wrong guess.
+ * maximum of the times measured, a single one that is long among short ones left out. A kind never seen, or
+ * pushed out by another, counts as long. Any thread; no locks: a lost update costs one wrong guess.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_HTTP_DURATION_HINT_H
@@ -19,7 +19,7 @@
 struct td_duration_hints {
     struct {
         _Atomic uint64_t kind;
-        _Atomic uint32_t ns;
+        _Atomic uint32_t ns, last_ns;
     } slots[TD_DURATION_HINT_SLOTS];
 };
 

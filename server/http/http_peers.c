@@ -143,7 +143,8 @@ struct peer *td_http_peer_begin(struct td_http *h, int fd, const struct sockaddr
     copy_address(p, address);
     atomic_init(&p->state, PEER_IDLE);
     atomic_init(&p->due_ns, td_http_peer_until(td_clock_ns(), h->opts.times.head_s));
-    struct epoll_event e = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = p};
+    /* once: each of our own shutdowns is such an event too */
+    struct epoll_event e = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = p};
     const struct sockaddr *from = (const struct sockaddr *)&p->address;
     const bool may_come = is_let_in(p, from, &err);
     pthread_mutex_lock(&h->peers.mu);

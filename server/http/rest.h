@@ -33,11 +33,11 @@ struct td_rest {
     struct td_connections *connections; /* borrowed, for metrics; NULL: none are counted */
     struct td_open_calls *calls;        /* the same */
     struct td_jobs *jobs;               /* borrowed; NULL: there is no fine-tuning */
-    const struct td_devices *devices;
-    atomic_int n_uploads, n_followers; /* under way */
-    atomic_int n_apart;                /* requests on threads of their own */
-    int max_apart;                     /* --max_waiting_commands; 0: there are no such threads */
-    double wait_s;                     /* those that wait for models do no longer; 0: no limit */
+    const struct td_devices *devices;   /* borrowed */
+    atomic_int n_uploads, n_followers;  /* under way */
+    atomic_int n_apart;                 /* requests on threads of their own */
+    int max_apart;                      /* --max_waiting_commands; 0: there are no such threads */
+    double wait_s;                      /* those that wait for models do no longer; 0: no limit */
 };
 
 /* x->r is open, and has what the target names: model ("" none), version, label. */

@@ -2,10 +2,11 @@
  * configuration.
  *
  * Behind the counters of server/base/metrics.h come values that are looked up now: of each version that is
- * loaded, of fine-tuning, and of the process.
+ * loaded, of fine-tuning, of GPUs, and of the process.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -24,6 +25,8 @@
 #include "server/http/rest.h"
 #include "server/jobs/jobs.h"
 #include "server/models/devices.h"
+
+enum { MOST_DEVICES = 64 }; /* that are told of */
 
 /* ------------------------------------------------------------------ the process */
 
@@ -48,18 +51,6 @@ OF_PROCESS(memory_limit, td_budget_allowed())
 OF_PROCESS(memory_refusals, td_budget_refusals())
 OF_PROCESS(memory_shortages, td_budget_shortages())
 #undef OF_PROCESS
-
-#define OF_DEVICE(name, count)                                                                               \
-    static double name(const struct td_rest *rest)                                                           \
-    {                                                                                                        \
-        return (double)td_devices_counts(rest->devices).count;                                               \
-    }
-OF_DEVICE(device_limit, limit)
-OF_DEVICE(device_held, held)
-OF_DEVICE(device_launches, launches)
-OF_DEVICE(device_copies, copies)
-OF_DEVICE(device_copied, copied)
-#undef OF_DEVICE
 
 static double open_files(const struct td_rest *rest)
 {
@@ -193,6 +184,51 @@ static enum td_code put_clients(const struct td_rest *rest, struct td_sink *out,
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ devices */
+
+/* Of every device one sample; NAN: it does not tell. label: that of its name; a further one is m's. */
+static enum td_code put_devices(struct td_sink *out, const struct sample *m, const char *label,
+                                const char *const *names, const double *values, int n, struct td_err *err)
+{
+    bool begun = *m->help == '\0';
+    for (int i = 0; i < n; i++) {
+        const char *const labels[] = {label, names[i], m->is != NULL ? m->label : NULL, m->is, NULL};
+        if (isnan(values[i])) {
+            continue;
+        }
+        TD_TRY(begun ? TD_OK : td_metrics_put_head(out, m->name, m->type, m->help, err));
+        TD_TRY(td_metrics_put(out, m->name, labels, values[i], err));
+        begun = true;
+    }
+    return TD_OK;
+}
+
+static enum td_code put_gpus(const struct td_rest *rest, struct td_sink *out, struct td_err *err)
+{
+    struct td_device_state at[MOST_DEVICES];
+    const char *names[MOST_DEVICES], *uuids[MOST_DEVICES];
+    double values[MOST_DEVICES];
+    const int all = td_devices_number(rest->devices), n = all < MOST_DEVICES ? all : MOST_DEVICES;
+    for (int i = 0; i < n; i++) {
+        td_devices_state(rest->devices, i, &at[i]);
+        names[i] = at[i].device->name;
+        uuids[i] = at[i].reading.uuid;
+    }
+#define PUT(kind, text, which, member, about, label, these)                                                  \
+    for (int i = 0; i < n; i++) {                                                                            \
+        values[i] = (double)at[i].member;                                                                    \
+    }                                                                                                        \
+    TD_TRY(put_devices(out, &(struct sample){text, kind, about, "direction", which}, label, these, values,   \
+                       n, err));
+#define METRIC_OF_DEVICE(kind, text, which, member, about)                                                   \
+    PUT(kind, text, which, member, about, "device", names)
+#define METRIC_OF_TRITON_GPU(kind, text, member, about)                                                      \
+    PUT(kind, text, NULL, member, about, "gpu_uuid", uuids)
+#include "server/base/metrics.def"
+#undef PUT
+    return TD_OK;
+}
+
 /* ------------------------------------------------------------------ loaded versions */
 
 /* What a version counts: a number of its statistics; ns are told in seconds, and in microseconds. */
@@ -278,5 +314,6 @@ enum td_code td_rest_metrics(struct td_rest *rest, struct td_exchange *x, struct
     TD_TRY(put_models(rest, &x->out, err));
     TD_TRY(put_jobs(rest, &x->out, err));
     TD_TRY(put_clients(rest, &x->out, err));
+    TD_TRY(put_gpus(rest, &x->out, err));
     return put_process(rest, &x->out, err);
 }

@@ -1,5 +1,5 @@
-/* server/http/rest_models.c - which models and versions are there, what their functions have compiled, and
- * reloading.
+/* server/http/rest_models.c - which models and versions are there, what their functions have compiled,
+ * reloading, and the devices that they run on.
  *
  * The list walks a copy of the registry's models, and of each model's states; a version that serves is looked
  * up once more, and counted while it is described, so that what is being unloaded is told as it was, or
@@ -16,6 +16,7 @@
 
 #include "core/run/variable.h"
 #include "core/base/mem.h"
+#include "server/models/devices_json.h"
 #include "server/models/functions.h"
 #include "server/http/rest.h"
 #include "server/base/rest_json.h"
@@ -78,15 +79,20 @@ static void add_loaded(json_t *v, struct td_servable *s, const struct td_version
         }
     }
     const size_t weights = td_variable_total_bytes(td_servable_engine(s));
-    const struct td_device *device = td_model_opts_of(td_servable_engine(s))->device;
+    const struct td_replicas *replicas = td_servable_replicas(s);
+    json_t *devices = json_pack("[s]", "cpu");
+    for (int i = 0; i < replicas->n; i++) {
+        if (replicas->at[i].device != NULL) {
+            (void)json_array_append_new(devices, json_string(replicas->at[i].device->name));
+        }
+    }
     struct tm tm;
     const time_t at = (time_t)row->loaded_at;
     char when[40];
     gmtime_r(&at, &tm);
     (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &tm);
     (void)json_object_set_new(v, "signatures", signatures);
-    (void)json_object_set_new(
-        v, "devices", device == NULL ? json_pack("[s]", "cpu") : json_pack("[s, s]", "cpu", device->name));
+    (void)json_object_set_new(v, "devices", devices);
     (void)json_object_set_new(
         v, "bytes", json_pack("{s:I, s:I}", "weights", (json_int_t)weights, "plans", (json_int_t)plans));
     (void)json_object_set_new(v, "load_ms", json_real(row->load_ms));
@@ -170,4 +176,9 @@ enum td_code td_rest_functions(struct td_rest *rest, struct td_exchange *x, stru
 {
     TD_TRY(td_request_find(&x->r, rest->registry, err));
     return td_rest_put_json(&x->out, td_functions_json(x->r.servable), err);
+}
+
+enum td_code td_rest_devices(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
+{
+    return td_rest_put_json(&x->out, td_devices_json(rest->devices), err);
 }

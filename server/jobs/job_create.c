@@ -255,6 +255,17 @@ static enum td_code add(struct creation *c, struct td_fault *f)
     return td_jobs_trouble(f, rc);
 }
 
+static enum td_code check_gpus(const struct creation *c, struct td_fault *f)
+{
+    const int most = c->jobs->opts.gpus > 1 ? c->jobs->opts.gpus : 1;
+    return c->spec->gpus <= most
+               ? TD_OK
+               : TD_FAULT(
+                     f, "invalid_value", "tensord.gpus",
+                     "tensord.gpus is %lld, a job of this server may have %d (--job_gpus, --job_devices)",
+                     (long long)c->spec->gpus, most);
+}
+
 static enum td_code create(struct creation *c, struct td_fault *f)
 {
     const enum td_code rc = td_jobs_make_id("ftjob", c->id, &f->err);
@@ -262,6 +273,7 @@ static enum td_code create(struct creation *c, struct td_fault *f)
         return td_jobs_trouble(f, rc);
     }
     TD_TRY(td_job_spec_read(c->body, &c->spec, f));
+    TD_TRY(check_gpus(c, f));
     TD_TRY(check_model(c, f));
     TD_TRY(check_files(c, f));
     TD_TRY(check_training(c, f));

@@ -114,18 +114,20 @@ static enum td_code find_serving(struct td_job_process *p, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code begin(struct td_job_process *p, struct td_fault *f)
+static enum td_code begin(struct td_job_process *p, bool first, struct td_fault *f)
 {
     enum td_code rc = td_store_open(p->state_dir, false, &p->store, &f->err);
     rc = rc ? rc : read_row(p, &f->err);
-    rc = rc ? rc : td_job_sink_open(p->store, p->seq, p->attempt, &p->sink, &f->err);
-    rc = rc ? rc : take_lock(p, &f->err);
-    rc = rc ? rc : td_tree_remove(p->stage, &f->err); /* what a process before this one did not finish */
+    if (first) {
+        rc = rc ? rc : td_job_sink_open(p->store, p->seq, p->attempt, &p->sink, &f->err);
+        rc = rc ? rc : take_lock(p, &f->err);
+        rc = rc ? rc : td_tree_remove(p->stage, &f->err); /* what a process before this one did not finish */
+    }
     rc = rc ? rc : find_serving(p, &f->err);
     return td_fault_of(f, rc, "server_error", NULL);
 }
 
-enum td_code td_job_process_open(const char *state_dir, const char *id, int64_t attempt,
+enum td_code td_job_process_open(const char *state_dir, const char *id, int64_t attempt, bool first,
                                  struct td_job_process **out, struct td_fault *f)
 {
     struct td_job_process *p = td_calloc(1, sizeof *p);
@@ -134,7 +136,7 @@ enum td_code td_job_process_open(const char *state_dir, const char *id, int64_t 
         return td_fault_of(f, td_no_memory(&f->err, sizeof *p, "a job"), "server_error", NULL);
     }
     *p = (struct td_job_process){.lock = -1, .state_dir = state_dir, .id = id, .attempt = attempt};
-    TD_TRY(begin(p, f));
+    TD_TRY(begin(p, first, f));
     return read_spec(p, f);
 }
 
@@ -153,7 +155,7 @@ struct td_job_todo td_job_process_todo(const struct td_job_process *p)
                   .validation_name = validates ? p->validation_name : NULL,
                   .work_dir = p->work,
                   .stage_dir = p->stage,
-                  .sink = td_job_sink_of(p->sink)},
+                  .sink = p->sink != NULL ? td_job_sink_of(p->sink) : (struct td_train_sink){0}},
     };
 }
 
@@ -182,8 +184,11 @@ static int tell_failure(struct td_job_process *p, const struct td_fault *f)
     return TD_CHILD_UNTOLD;
 }
 
-static void fini(struct td_job_process *p)
+void td_job_process_close(struct td_job_process *p)
 {
+    if (p == NULL) {
+        return;
+    }
     td_job_sink_close(p->sink);
     td_job_spec_free(p->spec);
     td_free(p->request);
@@ -200,8 +205,15 @@ int td_job_process_end(struct td_job_process *p, enum td_code rc, const struct t
     const bool paused = rc == TD_OK && out->end == TD_TRAIN_PAUSED;
     rc = rc || paused ? rc : done(p, out, f);
     const int status = rc ? tell_failure(p, f) : paused ? TD_CHILD_PAUSED : TD_CHILD_DONE;
-    if (p != NULL) {
-        fini(p);
-    }
+    td_job_process_close(p);
     return status;
+}
+
+enum td_code td_job_process_gpus(const char *state_dir, const char *id, int *gpus, struct td_fault *f)
+{
+    struct td_job_process *p = NULL;
+    enum td_code rc = td_job_process_open(state_dir, id, 0, false, &p, f);
+    *gpus = rc == TD_OK ? (int)p->spec->gpus : 1;
+    td_job_process_close(p);
+    return rc;
 }

@@ -30,6 +30,7 @@ struct td_jobs_opts {
     const char *program;              /* this binary, started for a job; copied */
     int most_running, most_waiting;   /* jobs; more waiting: refused */
     int cores;                        /* --job_cores: threads of a job */
+    int gpus;                         /* that a job may ask for; 0: as 1 */
     int64_t memory;                   /* --job_memory: bytes of a job's process; 0: no limit */
     int64_t file_bytes, quota_bytes;  /* of one uploaded file, of all files of one token; 0: no limit */
     const char *const *flags; /* of this server, that a job's process needs too; borrowed, ends with NULL */

@@ -96,7 +96,7 @@ static void copy_rows(struct td_tensor *dst, int64_t row, const struct td_tensor
 }
 
 enum td_code td_batch_join(const struct td_tensor *const *parts, int n, int64_t extra, bool pad,
-                           struct td_tensor *out, struct td_err *err)
+                           const struct td_device *d, struct td_tensor *out, struct td_err *err)
 {
     struct td_shape shape;
     struct td_tensor first = {0};
@@ -106,7 +106,11 @@ enum td_code td_batch_join(const struct td_tensor *const *parts, int n, int64_t 
         return TD_OK;
     }
     TD_TRY(joined_shape(parts, n, extra, pad, &shape, &padded, err));
-    TD_TRY(td_tensor_new(out, parts[0]->dtype, &shape, err));
+    if (td_dtype_is_object(parts[0]->dtype)) {
+        TD_TRY(td_tensor_new(out, parts[0]->dtype, &shape, err));
+    } else {
+        TD_TRY(td_tensor_new_pinned(out, d, parts[0]->dtype, &shape, err));
+    }
     if (padded && !td_dtype_is_object(out->dtype)) {
         memset(out->data, 0, td_tensor_bytes(out));
     }

@@ -12,9 +12,10 @@
 
 /* Returns new in *out: parts[0..n) one after the other, then the first row of the last part again `extra`
  * times. A lone part without extra rows is shared, not copied. INVALID_ARGUMENT when the other sizes differ
- * and pad is false, or ranks differ. */
+ * and pad is false, or ranks differ. d: the device that it is for, whose copies are faster from some memory;
+ * NULL: none. */
 TD_MUST enum td_code td_batch_join(const struct td_tensor *const *parts, int n, int64_t extra, bool pad,
-                                   struct td_tensor *out, struct td_err *err);
+                                   const struct td_device *d, struct td_tensor *out, struct td_err *err);
 /* A number that is equal for tensors that join: of dtypes and inner sizes, or with pad of dtypes and ranks.
  */
 uint64_t td_batch_likeness(const struct td_tensor *in, int n, bool pad);

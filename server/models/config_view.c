@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/compile/placer.h"
 #include "proto/pb/guard.h"
 #include "proto/request/infer_pb.h"
 #include "proto/schema/model_config.pb-c.h"
@@ -116,12 +117,23 @@ static enum td_code put_policy(struct td_registry *r, const char *model, bool in
     return rc;
 }
 
-static enum td_code put_instances(const char *name, struct td_sink *out, struct td_err *err)
+static enum td_code put_instances(const char *name, const struct td_replicas *replicas, struct td_sink *out,
+                                  struct td_err *err)
 {
     const size_t group = td_put_mark(out);
+    bool gpu = false;
     TD_TRY(td_put_text(out, 1, name, err));
     TD_TRY(td_put_int(out, 2, 1, err));
-    TD_TRY(td_put_int(out, 4, INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_CPU, err));
+    for (int i = 0; i < replicas->n; i++) {
+        const struct td_device *d = replicas->at[i].device;
+        const int number = d == NULL ? -1 : td_placer_device_number(d->name);
+        TD_TRY(number < 0 ? TD_OK : td_put_int(out, 3, number, err));
+        gpu = gpu || number >= 0;
+    }
+    TD_TRY(td_put_int(out, 4,
+                      gpu ? INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_GPU
+                          : INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_CPU,
+                      err));
     return td_put_end(out, 7, group, err);
 }
 
@@ -150,7 +162,8 @@ enum td_code td_config_view_write(struct td_registry *r, const struct td_servabl
     TD_TRY(pb == NULL || !*pb->backend ? td_put_text(out, 17, "tensorflow", err) : TD_OK);
     TD_TRY(put_policy(r, td_servable_name(s), pb != NULL && pb->version_policy != NULL, out, err));
     TD_TRY(pb == NULL && rows ? td_put_int(out, 4, TD_CONFIG_VIEW_ROWS, err) : TD_OK);
-    TD_TRY(pb == NULL || pb->n_instance_group == 0 ? put_instances(name, out, err) : TD_OK);
+    TD_TRY(pb == NULL || pb->n_instance_group == 0 ? put_instances(name, td_servable_replicas(s), out, err)
+                                                   : TD_OK);
     if (sig != NULL && (pb == NULL || pb->n_input == 0)) {
         TD_TRY(put_tensors(out, 5, 4, sig->in, sig->n_in, rows, err));
     }

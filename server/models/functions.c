@@ -101,16 +101,21 @@ static json_t *missing_json(struct td_callable *f)
 }
 
 /* What f has compiled, as the members of an object. */
-static json_t *compiled_json(struct td_callable *f, const struct td_signature *sig)
+/* Of all replicas: each has concrete functions of its own. */
+static json_t *compiled_json(struct td_servable *s, const struct td_signature *sig)
 {
-    struct td_callable_stat stat = {0};
+    struct td_callable_stat sum = {0};
     struct concrete_ctx ctx = {sig, json_array()};
-    if (f != NULL) {
+    struct td_callable *f;
+    for (int i = 0; (f = td_servable_callable_on(s, sig, i)) != NULL; i++) {
+        struct td_callable_stat stat = {0};
         td_callable_stats(f, &stat);
         td_callable_each(f, add_concrete, &ctx);
+        sum.traces += stat.traces;
+        sum.evictions += stat.evictions;
     }
     return json_pack("{s:o, s:I, s:I, s:o}", "signature", signature_json(sig), "traces",
-                     (json_int_t)stat.traces, "evictions", (json_int_t)stat.evictions, "concrete", ctx.list);
+                     (json_int_t)sum.traces, "evictions", (json_int_t)sum.evictions, "concrete", ctx.list);
 }
 
 static json_t *names_json(const char *const *names, int n)
@@ -131,7 +136,7 @@ static void add_gradient(void *ctx, const struct td_gradient_stat *g)
 {
     const struct gradients_ctx *to = ctx;
     const struct td_gradient_ask *ask = g->ask;
-    json_t *o = compiled_json(td_servable_callable(to->s, g->sig), g->sig);
+    json_t *o = compiled_json(to->s, g->sig);
     json_t *asked =
         json_pack("{s:s, s:o, s:o, s:b, s:I}", "kind", td_gradient_kind_name(ask->kind), "target",
                   names_json(ask->targets, ask->n_targets), "wrt", names_json(ask->wrt, ask->n_wrt),
@@ -145,7 +150,7 @@ static json_t *function_json(struct td_servable *s, const struct td_signature *s
 {
     struct td_callable *f = td_servable_callable(s, sig);
     struct gradients_ctx gradients = {s, json_array()};
-    json_t *o = compiled_json(f, sig);
+    json_t *o = compiled_json(s, sig);
     td_gradient_each(s, sig, add_gradient, &gradients);
     json_t *named = json_pack("{s:o, s:o, s:o, s:o}", "name", td_rest_json_text(sig->key), "method",
                               td_rest_json_text(sig->method), "unsupported_ops",

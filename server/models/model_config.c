@@ -142,7 +142,10 @@ static enum td_code read_instances(const Inference__ModelConfig *pb, struct td_m
         const Inference__ModelInstanceGroup *g = pb->instance_group[i];
         TD_FAIL_IF(g->count < 0 || g->count > MAX_INSTANCES, err, INVALID_ARGUMENT,
                    "instance_group '%s': count %d must be in 0 .. %d", g->name, g->count, MAX_INSTANCES);
-        out->instances += g->count > 0 ? g->count : 1;
+        const bool each = g->kind == INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_GPU && g->n_gpus > 0;
+        TD_FAIL_IF(g->n_gpus > (size_t)MAX_INSTANCES, err, INVALID_ARGUMENT,
+                   "instance_group '%s': more than %d gpus", g->name, MAX_INSTANCES);
+        out->instances += (g->count > 0 ? g->count : 1) * (each ? (int)g->n_gpus : 1);
         TD_FAIL_IF(out->instances > MAX_INSTANCES, err, INVALID_ARGUMENT,
                    "instance_group: more than %d instances", MAX_INSTANCES);
     }

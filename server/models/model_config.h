@@ -51,7 +51,7 @@ struct td_model_settings {
     struct td_queue_policy queue_policy;
     struct td_priority_policy *priority_policies;
     int n_priority_policies;
-    int instances; /* sum of the counts of its instance groups; 0 none is said */
+    int instances; /* of its instance groups, on each of the GPUs that they name; 0 none is said */
     struct td_label_list *labels;
     int n_labels;
     char *dir;                               /* where the file lies; labels and warm-up data are beside it */

@@ -31,7 +31,7 @@
 #include "server/base/clock.h"
 #include "server/base/metrics.h"
 
-#define LOADER_NICE 10    /* loading yields the processor to requests */
+#define LOADER_NICE 10    /* loading yields the processor to requests, once there is something to ask */
 #define LONG_NS 900000000 /* all loaders at it for so long: another one is made */
 
 const char *td_registry_state_name(enum td_state s)
@@ -464,6 +464,19 @@ static void wait_for_work(struct td_registry *r, int64_t due_ns)
     (void)pthread_cond_timedwait(&r->work, &r->mu, &at);
 }
 
+/* Before the first version serves nobody waits but for the load. A thread that is nice stays so: the way back
+ * is not everybody's. Caller holds mu. */
+static void yield_to_requests(const struct td_registry *r)
+{
+    static __thread bool nice_already;
+    for (int i = 0; i < r->n_entries && !nice_already; i++) {
+        if (td_registry_has_available(r->entries[i])) {
+            nice_already = true;
+            (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOADER_NICE);
+        }
+    }
+}
+
 /* Does one thing if there is one to be done. Caller holds mu, which is let go meanwhile. */
 static bool work_once(struct td_registry *r, int64_t *due_ns)
 {
@@ -473,6 +486,7 @@ static bool work_once(struct td_registry *r, int64_t *due_ns)
     }
     r->n_busy++;
     r->moved_ns = td_clock_ns();
+    yield_to_requests(r);
     switch (job.action) {
     case LOAD:
     case SURVEY:
@@ -506,7 +520,6 @@ static void tidy(struct td_registry *r)
 static void *loader_main(void *arg)
 {
     struct td_registry *r = arg;
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOADER_NICE);
     bool worked = false;
     pthread_mutex_lock(&r->mu);
     while (!r->stop) {
@@ -528,7 +541,6 @@ static void *loader_main(void *arg)
 static void *spare_main(void *arg)
 {
     struct td_registry *r = arg;
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOADER_NICE);
     int64_t due_ns;
     pthread_mutex_lock(&r->mu);
     while (!r->stop && work_once(r, &due_ns)) {

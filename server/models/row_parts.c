@@ -235,7 +235,7 @@ static enum td_code join(const struct parts *s, int n, int k, struct td_tensor *
                        part[i]->dtype != part[0]->dtype,
                    err, INTERNAL, "output %d of part %d does not have its rows", k, i);
     }
-    return td_batch_join(part, n, 0, false, out, err);
+    return td_batch_join(part, n, 0, false, NULL, out, err);
 }
 
 static enum td_code join_all(const struct parts *s, int n, struct td_tensor *out, struct td_err *err)

@@ -127,8 +127,10 @@ static enum td_code run_node(struct td_servable *s, const char *op, struct td_no
     struct td_callable *f = NULL;
     const struct td_callable_opts opts = {
         .name = op, .feeds = feeds->at, .n_feeds = feeds->n, .targets = &node, .n_targets = 1, .once = true};
+    struct td_run_opts run = td_run_opts_given(NULL);
+    run.pool = s->opts.pool;
     TD_TRY(td_callable_new(s->engine, &opts, &f, err));
-    const enum td_code rc = td_callable_run(f, feeds->t, NULL, NULL, err);
+    const enum td_code rc = td_callable_run(f, feeds->t, NULL, &run, err);
     td_callable_drop(f);
     return rc;
 }
@@ -207,6 +209,7 @@ static void destroy(struct td_servable *s)
     td_free(s->entries);
     td_latency_close(s->latency);
     td_model_settings_fini(&s->settings);
+    td_replicas_close(&s->replicas);
     if (s->engine != NULL) {
         td_model_unref(s->engine);
     } else {
@@ -222,19 +225,33 @@ static void destroy(struct td_servable *s)
     td_free(s);
 }
 
-/* The configuration beside the model must fit it; its warm-up requests are run. */
-static enum td_code configure(struct td_servable *s, struct td_err *err)
+/* rc is of the configuration beside the model, or of an upload's. */
+static enum td_code of_config(const struct td_servable *s, enum td_code rc, struct td_err *err)
+{
+    size_t n;
+    const bool uploaded = s->opts.upload != NULL && td_upload_config(s->opts.upload, &n) != NULL;
+    return !rc        ? TD_OK
+           : uploaded ? td_err_wrap(err, "config")
+                      : td_err_wrap(err, "%s/config.pbtxt", s->settings.dir);
+}
+
+/* What the configuration says, and the devices that it and the graph choose. */
+static enum td_code read_config(struct td_servable *s, const struct td_servable_opts *o,
+                                struct td_devices_list *devices, struct td_err *err)
 {
     size_t n = 0;
     const char *json = s->opts.upload != NULL ? td_upload_config(s->opts.upload, &n) : NULL;
     TD_TRY(json != NULL ? td_model_config_override(s->home, json, n, &s->settings, err)
                         : td_model_config_read(s->home, &s->settings, err));
-    if (td_model_config_check(&s->settings, td_servable_signature(s, ""), err) ||
-        td_model_warmup_run(s, err)) {
-        return json != NULL ? td_err_wrap(err, "config")
-                            : td_err_wrap(err, "%s/config.pbtxt", s->settings.dir);
-    }
-    return TD_OK;
+    const struct td_saved_model *m = s->model;
+    return of_config(s, td_replicas_choose(&o->devices, &s->settings, m->graph, m->lib, devices, err), err);
+}
+
+/* The configuration must fit the model; its warm-up requests are run. */
+static enum td_code configure(struct td_servable *s, struct td_err *err)
+{
+    const enum td_code rc = td_model_config_check(&s->settings, td_servable_signature(s, ""), err);
+    return of_config(s, rc ? rc : td_model_warmup_run(s, err), err);
 }
 
 /* *out: counted; NULL: as the graph says. */
@@ -257,9 +274,11 @@ static enum td_code precision_of(const struct td_servable *s, const struct td_se
 static enum td_code load(struct td_servable *s, const struct td_servable_opts *o, struct td_err *err)
 {
     struct td_precision *precision;
+    struct td_devices_list devices;
     TD_TRY(td_version_files_check_checkpoint(s->dir, err)); /* before a graph is read in vain */
     TD_TRY(td_saved_model_read(s->dir, o->tags, o->ops, &s->model, err));
     TD_TRY(td_version_files_check_model(s->dir, s->model, err));
+    TD_TRY(read_config(s, o, &devices, err));
     char *scratch = o->state_dir == NULL ? NULL : scratch_path(o->state_dir, s->name, s->version);
     struct td_model_opts opts = {.ops = o->ops,
                                  .kernels = o->kernels,
@@ -269,7 +288,7 @@ static enum td_code load(struct td_servable *s, const struct td_servable_opts *o
                                  .dir = s->dir,
                                  .scratch_dir = scratch,
                                  .scratch_quota = o->scratch_quota,
-                                 .device = o->device,
+                                 .device = devices.n > 0 ? devices.at[0] : NULL,
                                  .no_soft_placement = o->no_soft_placement,
                                  .log_placement = o->log_placement};
     enum td_code rc = precision_of(s, o, &precision, err);
@@ -279,6 +298,7 @@ static enum td_code load(struct td_servable *s, const struct td_servable_opts *o
     td_free(scratch);
     TD_TRY(rc);
     TD_TRY(restore_and_init(s, err));
+    TD_TRY(td_replicas_open(&s->replicas, s->engine, &devices, err));
     TD_TRY(open_entries(s, err));
     return configure(s, err);
 }
@@ -292,7 +312,7 @@ static enum td_code load_charged(struct td_servable *s, const struct td_servable
     td_work_enter(&work);
     const enum td_code rc = load(s, o, err);
     td_work_enter(outer);
-    s->loaded_plans = rc == TD_OK ? td_model_plan_bytes(s->engine) : 0;
+    s->loaded_plans = rc == TD_OK ? td_servable_plan_bytes(s) : 0;
     return rc;
 }
 
@@ -321,8 +341,9 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
                                         .trial_ns = opts->trial_ns,
                                         .timings = opts->timings,
                                         .passes_off = s->passes_off,
-                                        .device = opts->device,
+                                        .devices = opts->devices,
                                         .no_soft_placement = opts->no_soft_placement,
+                                        .pool = opts->pool,
                                         .upload = td_upload_ref(opts->upload)};
     s->account = td_account_open_free();
     enum td_code rc = s->name && s->dir && s->home && s->account ? load_charged(s, opts, err)
@@ -437,6 +458,11 @@ const struct td_saved_model *td_servable_model(const struct td_servable *s)
 struct td_model *td_servable_engine(struct td_servable *s)
 {
     return s->engine;
+}
+
+const struct td_replicas *td_servable_replicas(const struct td_servable *s)
+{
+    return &s->replicas;
 }
 
 const struct td_signature *td_servable_signature(const struct td_servable *s, const char *key)

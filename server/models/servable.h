@@ -12,6 +12,7 @@
 #include "core/function/callable.h"
 #include "proto/model/saved_model.h"
 #include "server/models/model_config.h"
+#include "server/models/replicas.h"
 #include "server/base/metrics.h"
 #include "server/base/stats.h"
 
@@ -27,9 +28,10 @@ struct td_servable_opts {
     int64_t trial_ns;           /* as in core/run/model.h, as is timings */
     struct td_timings *timings; /* borrowed for the life of every servable */
     const char *passes_off;
-    const struct td_device *device;
+    struct td_devices_list devices;        /* that it may run on (server/models/replicas.h) */
     bool no_soft_placement, log_placement; /* as in core/run/model.h */
     const struct td_precision *precision;  /* counts in place of the version's file; NULL: the file's */
+    struct td_thread_pool *pool; /* that a load may borrow from, lasting as timings do; NULL: none */
     /* whose configuration counts in place of config.pbtxt (held while loaded); NULL: none */
     struct td_upload *upload;
 };
@@ -79,6 +81,10 @@ const struct td_signature *td_servable_fewer_outputs(struct td_servable *s, cons
                                                      const char *const *names, int n);
 /* The callable behind a signature (made at load); NULL: td_servable_closed says why. */
 struct td_callable *td_servable_callable(struct td_servable *s, const struct td_signature *sig);
+/* Where it runs: each with its device, the first with the engine above. Borrowed. */
+const struct td_replicas *td_servable_replicas(const struct td_servable *s);
+/* The signature's callable on replica i; NULL: it runs on the first alone. */
+struct td_callable *td_servable_callable_on(struct td_servable *s, const struct td_signature *sig, int i);
 /* Fails when the signature cannot be called: its tensors do not exist, or it runs at load only. */
 TD_MUST enum td_code td_servable_closed(struct td_servable *s, const struct td_signature *sig,
                                         struct td_err *err);

@@ -25,6 +25,20 @@ static enum td_code info_value(struct td_servable *s, const struct td_signature 
     return TD_OK;
 }
 
+/* Its callables on the further replicas. */
+static enum td_code open_others(struct td_servable *s, const struct td_callable_opts *opts,
+                                struct td_entry *d, struct td_err *err)
+{
+    d->others = s->replicas.n < 2 ? NULL : td_calloc((size_t)s->replicas.n - 1, sizeof(struct td_callable *));
+    if (s->replicas.n > 1 && d->others == NULL) {
+        return td_no_memory(err, (size_t)s->replicas.n * sizeof(struct td_callable *), "signature");
+    }
+    for (int i = 1; i < s->replicas.n; i++) {
+        TD_TRY(td_callable_new(s->replicas.at[i].engine, opts, &d->others[i - 1], err));
+    }
+    return TD_OK;
+}
+
 enum td_code td_entry_open(struct td_servable *s, const struct td_signature *sig, struct td_entry *d,
                            struct td_err *err)
 {
@@ -41,11 +55,23 @@ enum td_code td_entry_open(struct td_servable *s, const struct td_signature *sig
     }
     struct td_callable_opts opts = {
         .name = sig->key, .feeds = feeds, .n_feeds = sig->n_in, .fetches = fetches, .n_fetches = sig->n_out};
-    rc = rc ? rc : td_row_parts_new(&d->parts, err);
+    if (rc == TD_OK && td_model_opts_of(s->engine)->device == NULL) { /* a GPU wants many rows at once */
+        rc = td_row_parts_new(&d->parts, err);
+    }
     rc = rc ? rc : td_callable_new(s->engine, &opts, &d->callable, err);
+    rc = rc ? rc : open_others(s, &opts, d, err);
     td_free(feeds);
     td_free(fetches);
     return rc;
+}
+
+uint64_t td_servable_plan_bytes(const struct td_servable *s)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < s->replicas.n; i++) {
+        bytes += td_model_plan_bytes(s->replicas.at[i].engine);
+    }
+    return bytes;
 }
 
 bool td_signature_is_init(const struct td_signature *sig)
@@ -66,6 +92,7 @@ void td_entry_close(struct td_entry *d)
         d->free_slot(d->slot);
     }
     td_row_parts_free(d->parts);
+    td_free(d->others);
     td_free(d->fed);
     td_free(d->error);
 }
@@ -84,6 +111,12 @@ struct td_entry *td_servable_entry(struct td_servable *s, const struct td_signat
 struct td_callable *td_servable_callable(struct td_servable *s, const struct td_signature *sig)
 {
     return td_servable_entry(s, sig)->callable;
+}
+
+struct td_callable *td_servable_callable_on(struct td_servable *s, const struct td_signature *sig, int i)
+{
+    const struct td_entry *d = td_servable_entry(s, sig);
+    return i == 0 ? d->callable : d->others == NULL || i >= s->replicas.n ? NULL : d->others[i - 1];
 }
 
 enum td_code td_servable_closed(struct td_servable *s, const struct td_signature *sig, struct td_err *err)

@@ -12,8 +12,10 @@
 
 struct td_entry {                 /* what is behind a signature */
     struct td_callable *callable; /* NULL: see error */
-    struct td_row_parts *parts;   /* of its calls; NULL: they are never cut */
-    enum td_dtype *fed;           /* dtype of each fed edge, in signature order */
+    /* On the second replica and further ones; NULL: it runs on the first alone. */
+    struct td_callable **others;
+    struct td_row_parts *parts; /* of its calls; NULL: they are never cut */
+    enum td_dtype *fed;         /* dtype of each fed edge, in signature order */
     struct td_err *error;
     _Atomic(void *) slot; /* the scheduler's */
     void (*free_slot)(void *slot);
@@ -57,7 +59,8 @@ struct td_servable {
     struct td_servable_opts opts; /* for copies; without texts of its own, with a reference to the upload */
     struct td_saved_model *model; /* lives in the arena that engine owns */
     struct td_model *engine;
-    struct td_entry *entries; /* one a signature */
+    struct td_replicas replicas; /* the first is engine */
+    struct td_entry *entries;    /* one a signature */
     struct td_model_settings settings;
     struct td_stats stats;
     struct td_metrics_model *metrics;
@@ -76,6 +79,7 @@ TD_MUST enum td_code td_entry_open(struct td_servable *s, const struct td_signat
                                    struct td_err *err);
 void td_entry_close(struct td_entry *d);
 struct td_entry *td_servable_entry(struct td_servable *s, const struct td_signature *sig);
+uint64_t td_servable_plan_bytes(const struct td_servable *s); /* of all replicas */
 /* It runs when the model is loaded, and only then. */
 bool td_signature_is_init(const struct td_signature *sig);
 

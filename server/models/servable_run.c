@@ -210,25 +210,53 @@ static enum td_code lost_data(struct td_servable *s, struct td_tensor *made, int
     for (int i = 0; i < n; i++) {
         td_tensor_clear(&made[i]);
     }
+    const bool of_all = td_mapping_damaged_of_all();
     return td_fail(err, TD_DATA_LOSS,
-                   "model '%s' version %lld: a file below '%.300s' was truncated while it was mapped",
-                   td_servable_name(s), (long long)td_servable_version(s), td_servable_dir(s));
+                   "model '%s' version %lld: a file %s '%.300s' was truncated while it was mapped",
+                   td_servable_name(s), (long long)td_servable_version(s),
+                   of_all ? "of packed weights, below --state_dir, or below" : "below", td_servable_dir(s));
+}
+
+static enum td_code run_on(const struct td_entry *entry, int replica, struct td_row_parts_call *call,
+                           struct td_tensor *made, struct td_err *err)
+{
+    call->f = replica == 0 ? entry->callable : entry->others[replica - 1];
+    return entry->parts != NULL ? td_row_parts_run(entry->parts, call, made, err)
+                                : td_callable_run(call->f, call->in, made, call->opts, err);
+}
+
+/* On the replica with the least to do, and once more on another where its device turns out to be lost. */
+static enum td_code run_somewhere(struct td_servable *s, const struct td_entry *entry,
+                                  struct td_row_parts_call *call, struct td_tensor *made, struct td_err *err)
+{
+    const int n = entry->others != NULL ? s->replicas.n : 1;
+    const int64_t rows = call->n_in > 0 && call->in[0].shape.rank > 0 ? call->in[0].shape.dim[0] : 1;
+    for (int left = n; true; left--) {
+        const int at = td_replicas_begin(&s->replicas, n, rows);
+        const enum td_code rc = run_on(entry, at, call, made, err);
+        td_replicas_end(&s->replicas, at, rows);
+        if (rc != TD_UNAVAILABLE || left == 1 || !td_replicas_lost(&s->replicas, at) ||
+            !td_callable_repeats(call->f)) {
+            return rc;
+        }
+        *err = (struct td_err){0};
+    }
 }
 
 enum td_code td_servable_compute(struct td_servable *s, const struct td_signature *sig,
                                  const struct td_tensor *in, const struct td_run_opts *opts,
                                  struct td_tensor *made, struct td_err *err)
 {
-    const struct td_entry *entry = td_servable_entry(s, sig);
-    const struct td_row_parts_call call = {entry->callable, in, sig->n_in, sig->n_out, opts};
-    if (entry->parts != NULL ? td_row_parts_run(entry->parts, &call, made, err)
-                             : td_callable_run(entry->callable, in, made, opts, err)) {
+    struct td_row_parts_call call = {.in = in, .n_in = sig->n_in, .n_out = sig->n_out, .opts = opts};
+    if (run_somewhere(s, td_servable_entry(s, sig), &call, made, err)) {
         const bool stopped = err->code == TD_DEADLINE_EXCEEDED || err->code == TD_CANCELLED;
         return !stopped ? err->code
                         : td_err_wrap(err, "model '%s' version %lld, signature '%s'", td_servable_name(s),
                                       (long long)td_servable_version(s), sig->key);
     }
-    return td_mapping_damaged_below(td_servable_dir(s)) ? lost_data(s, made, sig->n_out, err) : TD_OK;
+    return td_mapping_damaged_below(td_servable_dir(s)) || td_mapping_damaged_of_all()
+               ? lost_data(s, made, sig->n_out, err)
+               : TD_OK;
 }
 
 void td_servable_deliver(const struct td_servable_call *c, struct td_tensor *made, struct td_named *out,

@@ -74,7 +74,7 @@ enum td_code td_servable_survey(const char *dir, const struct td_servable_opts *
 
 uint64_t td_servable_weigh(struct td_servable *s)
 {
-    const uint64_t plans = td_model_plan_bytes(s->engine);
+    const uint64_t plans = td_servable_plan_bytes(s);
     const uint64_t bytes = td_account_held(s->account) + td_variable_mapped_bytes(s->engine) +
                            (plans > s->loaded_plans ? plans - s->loaded_plans : 0);
     atomic_store_explicit(&s->weight, bytes, memory_order_relaxed);

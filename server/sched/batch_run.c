@@ -47,7 +47,7 @@ static enum td_code assemble(struct td_request *r, struct td_err *err)
         for (int i = 0; i < r->n_chunks; i++) {
             parts[i] = &r->chunks[i].made[n];
         }
-        rc = td_batch_join(parts, r->n_chunks, 0, false, &r->made[n], err);
+        rc = td_batch_join(parts, r->n_chunks, 0, false, NULL, &r->made[n], err);
     }
     if (rc) {
         clear_all(r->made, n - 1);
@@ -94,11 +94,31 @@ void td_chunk_end_list(struct td_sched_task *first)
 
 /* ------------------------------------------------------------------ one chunk by itself */
 
-static enum td_code run_chunk(struct td_chunk *p, struct td_err *err)
+enum td_code td_batch_run_compute(struct td_worker_queue *q, const struct td_request *r,
+                                  const struct td_tensor *in, const struct td_run_opts *opts, bool once,
+                                  struct td_tensor *made, struct td_err *err)
+{
+    struct td_device_room *room = &q->workers->room;
+    struct td_room_try t = {.work = &opts->work};
+    if (!q->of_device) {
+        return td_servable_compute(r->servable, r->sig, in, opts, made, err);
+    }
+    td_device_room_enter(room, &t);
+    enum td_code rc = td_servable_compute(r->servable, r->sig, in, opts, made, err);
+    while (rc == TD_RESOURCE_EXHAUSTED && !once &&
+           td_callable_repeats(td_servable_callable(r->servable, r->sig)) && td_device_room_again(room, &t)) {
+        *err = (struct td_err){0};
+        rc = td_servable_compute(r->servable, r->sig, in, opts, made, err);
+    }
+    td_device_room_leave(room, &t);
+    return rc;
+}
+
+static enum td_code run_chunk(struct td_worker_queue *q, struct td_chunk *p, struct td_err *err)
 {
     struct td_request *r = p->request;
     if (r->n_chunks == 1) {
-        return td_servable_compute(r->servable, r->sig, r->bound, &r->run, r->made, err);
+        return td_batch_run_compute(q, r, r->bound, &r->run, false, r->made, err);
     }
     struct td_tensor *in = td_calloc((size_t)r->sig->n_in + 1, sizeof *in);
     if (in == NULL) {
@@ -107,7 +127,7 @@ static enum td_code run_chunk(struct td_chunk *p, struct td_err *err)
     for (int i = 0; i < r->sig->n_in; i++) {
         td_tensor_rows(&in[i], &r->bound[i], p->from, p->to);
     }
-    const enum td_code rc = td_servable_compute(r->servable, r->sig, in, &r->run, p->made, err);
+    const enum td_code rc = td_batch_run_compute(q, r, in, &r->run, false, p->made, err);
     clear_all(in, r->sig->n_in);
     td_free(in);
     return rc;
@@ -132,6 +152,8 @@ static enum td_code join_inputs(const struct td_worker_queue *q, const struct td
                                 struct td_tensor *in, struct td_err *err)
 {
     const bool pad = q->ruled && q->params.pad_variable_length_inputs;
+    struct td_model *model = td_servable_engine(td_chunk_of(b->tasks)->request->servable);
+    const struct td_device *d = q->of_device ? td_model_opts_of(model)->device : NULL;
     struct td_tensor *rows = td_calloc((size_t)b->n_tasks, sizeof *rows);
     const struct td_tensor **parts = td_calloc((size_t)b->n_tasks, sizeof *parts);
     enum td_code rc = rows && parts ? TD_OK : td_no_memory(err, (size_t)b->n_tasks * sizeof *rows, "a batch");
@@ -142,7 +164,7 @@ static enum td_code join_inputs(const struct td_worker_queue *q, const struct td
             td_tensor_rows(&rows[n], &p->request->bound[i], p->from, p->to);
             parts[n] = &rows[n];
         }
-        rc = td_batch_join(parts, n, extra_rows(q, b), pad, &in[i], err);
+        rc = td_batch_join(parts, n, extra_rows(q, b), pad, d, &in[i], err);
         clear_all(rows, n);
     }
     td_free(parts);
@@ -219,8 +241,7 @@ static enum td_code run_together(struct td_worker_queue *q, struct td_batch_run 
     enum td_code rc = join_inputs(q, b, in, err);
     rc = rc ? rc : check_joined(q, run, in, err);
     at_ns[1] = td_clock_ns();
-    rc =
-        rc ? rc : td_servable_compute(td_chunk_of(b->tasks)->request->servable, q->sig, in, &opts, made, err);
+    rc = rc ? rc : td_batch_run_compute(q, td_chunk_of(b->tasks)->request, in, &opts, true, made, err);
     at_ns[2] = td_clock_ns();
     rc = rc ? rc : split_outputs(q, b, made, b->rows + extra_rows(q, b), err);
     at_ns[3] = td_clock_ns();
@@ -232,12 +253,12 @@ static enum td_code run_together(struct td_worker_queue *q, struct td_batch_run 
 }
 
 /* One by one: what made the batch fail is one member's own fault, or nobody's. */
-static bool run_apart(struct td_batch *b)
+static bool run_apart(struct td_worker_queue *q, struct td_batch *b)
 {
     bool ok = true;
     for (struct td_sched_task *t = b->tasks; t != NULL; t = t->next) {
         struct td_err err = {0};
-        err.code = run_chunk(td_chunk_of(t), &err);
+        err.code = run_chunk(q, td_chunk_of(t), &err);
         if (err.code != TD_OK) {
             td_chunk_fail(td_chunk_of(t), &err);
             ok = false;
@@ -257,7 +278,7 @@ bool td_batch_run_batch(struct td_worker_queue *q, struct td_batch_run *run)
         return true;
     }
     const int64_t from_ns = td_clock_ns();
-    const bool ok = run_apart(&run->batch);
+    const bool ok = run_apart(q, &run->batch);
     run->times = (struct td_times){.infer_ns = td_clock_ns() - from_ns};
     return ok;
 }

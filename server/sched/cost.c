@@ -4,7 +4,8 @@
  *
  * td_cost_worth weighs two limits, each solved for rows: the fixed part has become a small share of the
  * batch, and nobody waits longer for it than for a few lone runs. Twice the largest run so far bounds both.
- * While all runs had one size, that bound alone holds, so that other sizes are tried.
+ * While all runs had one size, twice that is tried, whatever was largest long ago: nothing is known of what
+ * so many rows would take.
  *
  * Does not: measure time, lock, or know what is run.
  *
@@ -27,6 +28,7 @@ void td_cost_learn(struct td_cost *c, int64_t rows, int64_t ns)
 {
     td_timing_line_learn(&c->line, rows, ns);
     c->largest = rows > c->largest ? rows : c->largest;
+    c->last = rows;
 }
 
 int64_t td_cost_worth(const struct td_cost *c)
@@ -37,7 +39,7 @@ int64_t td_cost_worth(const struct td_cost *c)
     }
     const struct td_timing_fit l = td_timing_line_fit(&c->line);
     if (!l.fits) {
-        return most; /* try, to learn what a row costs */
+        return 2 * c->last; /* try, to learn what a row costs */
     }
     const double enough = l.each > 0 ? FIXED_SHARE * (l.fixed + BESIDE_NS) / l.each : (double)most;
     const double lone = l.fixed + l.each;

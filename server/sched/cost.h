@@ -14,7 +14,7 @@
 
 struct td_cost {
     struct td_timing_line line;
-    int64_t largest; /* rows of the largest run so far */
+    int64_t largest, last; /* rows of the largest run so far, and of the last one */
 };
 
 void td_cost_learn(struct td_cost *c, int64_t rows, int64_t ns);
@@ -22,7 +22,8 @@ void td_cost_learn(struct td_cost *c, int64_t rows, int64_t ns);
 int64_t td_cost_of(const struct td_cost *c, int64_t rows);
 /* Rows at which a batch should stop growing: its fixed part is then an eighth of it, or it would keep
  * everybody longer than four lone runs (and 5 ms) take. Never more than twice the largest run so far, so that
- * the line is trusted only near what was seen. At least 1. */
+ * the line is trusted only near what was seen, nor, while runs are of one size, which is no line, than twice
+ * that. At least 1. */
 int64_t td_cost_worth(const struct td_cost *c);
 
 #endif

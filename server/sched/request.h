@@ -44,10 +44,10 @@ struct td_chunk {
 /* err->code is the outcome. */
 typedef void td_request_end_fn(struct td_request *r, struct td_err *err);
 
-/* What a thread that serves others may compute itself: little more than a wake-up costs, and what keeps
- * nobody waiting for long though a connection may be dealt to it meanwhile. A longer run gains nothing
- * there. */
-enum { TD_RUN_BRIEF_NS = 60000, TD_RUN_LONE_NS = 1000000 };
+/* What a thread that serves others may compute itself: little more than a wake-up costs; where nobody waits
+ * who others could serve, several of those; and what keeps nobody waiting for long though a connection may be
+ * dealt to it meanwhile. A longer run gains nothing there. */
+enum { TD_RUN_BRIEF_NS = 60000, TD_RUN_SHORT_NS = 300000, TD_RUN_LONE_NS = 1000000 };
 
 struct td_request {
     /* What is asked; texts are borrowed, mostly from the arena. */
@@ -77,6 +77,7 @@ struct td_request {
      * (TD_RUN_BRIEF_NS, or TD_RUN_LONE_NS where nobody else is kept waiting); 0: it is the request's own. */
     int64_t thread_ns;
     void (*step_back)(void);       /* others are to serve in its place; NULL: nobody can */
+    int64_t brief_ns;              /* but not for a run that is expected to take no longer than this */
     struct td_trace_context trace; /* for OpenTelemetry; the front end begins it */
     int traced;                    /* what of it is to be traced when it ends: bits of enum td_trace_level */
     void *detail;                  /* what encode needs of the message; in the arena */

@@ -15,8 +15,9 @@
  * idle is lifted to the one that was served last, so nothing can be saved up. Dropped tasks go out on a list:
  * ending them calls back, and that is for the caller to do without the lock.
  *
- * Does not: read a clock, wake or own threads (server/sched/workers.c), join tensors
- * (server/sched/batch_run.c), decide who may share a batch (a queue's rule and a task's likeness say so).
+ * Does not: read a clock, wake or own threads (server/sched/workers.c), check itself
+ * (server/sched/sched_check.c), join tensors (server/sched/batch_run.c), decide who may share a batch (a
+ * queue's rule and a task's likeness say so).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/sched/sched.h"
@@ -26,9 +27,11 @@
 #include "core/base/check.h"
 #include "core/base/mem.h"
 
-void td_sched_init(struct td_sched *s, int workers)
+void td_sched_init(struct td_sched *s, int workers, int devices, int each_device)
 {
-    *s = (struct td_sched){.workers = workers > 0 ? workers : 1};
+    *s = (struct td_sched){.workers = workers > 0 ? workers : 1,
+                           .device_runs = devices * each_device,
+                           .each_device = each_device};
 }
 
 void td_sched_fini(struct td_sched *s)
@@ -71,6 +74,7 @@ enum td_code td_sched_join(struct td_sched *s, struct td_sched_queue *queue, con
 void td_sched_leave(struct td_sched *s, struct td_sched_queue *queue)
 {
     struct td_share *h = queue->share;
+    td_sched_confine(s, queue, 0);
     queue->share = NULL;
     if (h == NULL || --h->n_queues > 0) {
         return;
@@ -188,9 +192,24 @@ static int64_t oldest_ns(const struct td_sched_queue *q)
     return oldest;
 }
 
-static bool may_run(const struct td_sched_queue *q)
+int td_sched_idle_for(const struct td_sched *s, const struct td_sched_queue *q)
 {
-    return q->rule.max_running == 0 || q->running < q->rule.max_running;
+    return q->on_device ? td_sched_device_idle(s, q) : s->workers - s->running;
+}
+
+static bool may_run(const struct td_sched *s, const struct td_sched_queue *q)
+{
+    return td_sched_idle_for(s, q) > 0 && (q->rule.max_running == 0 || q->running < q->rule.max_running);
+}
+
+bool td_sched_could_run(const struct td_sched *s)
+{
+    for (const struct td_sched_queue *q = s->active; q != NULL; q = q->next) {
+        if (may_run(s, q)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool is_full(const struct td_sched_queue *q)
@@ -209,7 +228,7 @@ int64_t td_sched_ready_at(const struct td_sched *s)
 {
     int64_t at = INT64_MAX;
     for (const struct td_sched_queue *q = s->active; q != NULL; q = q->next) {
-        const int64_t t = may_run(q) ? ready_at(q) : INT64_MAX;
+        const int64_t t = may_run(s, q) ? ready_at(q) : INT64_MAX;
         at = t < at ? t : at;
     }
     return at;
@@ -228,15 +247,31 @@ static bool goes_before(const struct td_sched_queue *a, const struct td_sched_qu
     return x->since_ns < y->since_ns;
 }
 
+bool td_sched_is_ready(const struct td_sched *s, const struct td_sched_queue *q, int64_t now_ns)
+{
+    return may_run(s, q) && ready_at(q) <= now_ns;
+}
+
 static struct td_sched_queue *choose(struct td_sched *s, int64_t now_ns)
 {
     struct td_sched_queue *best = NULL;
     for (struct td_sched_queue *q = s->active; q != NULL; q = q->next) {
-        if (may_run(q) && ready_at(q) <= now_ns && (best == NULL || goes_before(q, best))) {
+        if (td_sched_is_ready(s, q, now_ns) && (best == NULL || goes_before(q, best))) {
             best = q;
         }
     }
     return best;
+}
+
+/* Whether something that waits could use a worker of the host's, or a run on the device. */
+static bool is_wanted(const struct td_sched *s, bool on_device, int64_t now_ns)
+{
+    for (const struct td_sched_queue *q = s->active; q != NULL; q = q->next) {
+        if (q->on_device == on_device && td_sched_is_ready(s, q, now_ns)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ------------------------------------------------------------------ forming a batch */
@@ -258,7 +293,7 @@ static int64_t rows_wanted(const struct td_sched *s, const struct td_sched_queue
     if (q->rule.max_rows > 0) {
         return q->rule.max_rows;
     }
-    const int64_t worth = td_cost_worth(&q->cost), idle = s->workers - s->running;
+    const int64_t worth = td_cost_worth(&q->cost), idle = td_sched_idle_for(s, q);
     const int64_t part = idle > 1 ? (q->n_rows + idle - 1) / idle : q->n_rows;
     return part < worth ? part : worth;
 }
@@ -367,7 +402,12 @@ static void make_round(struct td_sched *s, struct td_batch *b)
 static void start(struct td_sched *s, struct td_batch *b)
 {
     struct td_sched_queue *q = b->queue;
-    s->running++;
+    b->on_device = q->on_device;
+    if (b->on_device) {
+        td_sched_device_count(s, q, 1);
+    } else {
+        s->running++;
+    }
     q->running++;
     s->now_used = q->share->used_ns > s->now_used ? q->share->used_ns : s->now_used;
     b->charged_ns = td_cost_of(&q->cost, b->rows);
@@ -410,54 +450,7 @@ static bool drop_dead_heads(struct td_sched *s, struct td_sched_queue *q, int64_
     return any;
 }
 
-/* ------------------------------------------------------------------ checks */
-
-static enum td_code check_list(const struct td_sched_queue *q, int k, int64_t *tasks, int64_t *rows,
-                               struct td_err *err)
-{
-    const struct td_sched_list *l = &q->waiting[k];
-    TD_WANT((l->first != NULL) == (q->filled >> k & 1), err, "list %d of a queue and its bit differ", k);
-    for (const struct td_sched_task *t = l->first; t != NULL; t = t->next) {
-        TD_WANT(list_of(t) == k && t->queue == q, err, "a task of list %d is in list %d", list_of(t), k);
-        TD_WANT(t->next != NULL ? t->next->prev == t : l->last == t, err, "list %d is not linked both ways",
-                k);
-        TD_WANT(t->late || t->next == NULL || t->like != t->next->like || t->since_ns <= t->next->since_ns,
-                err, "a task of list %d stands before an older one", k);
-        ++*tasks;
-        *rows += t->rows;
-    }
-    return TD_OK;
-}
-
-enum td_code td_sched_check(const struct td_sched *s, struct td_err *err)
-{
-    int64_t waiting = 0;
-    TD_WANT(s->running >= 0 && s->running <= s->workers, err, "%d of %d workers run", s->running, s->workers);
-    for (const struct td_sched_queue *q = s->active; q != NULL; q = q->next) {
-        int64_t tasks = 0, rows = 0;
-        for (int k = 0; k < 2 * TD_LEVELS; k++) {
-            TD_TRY(check_list(q, k, &tasks, &rows, err));
-        }
-        TD_WANT(q->active && tasks > 0 && tasks == q->n_tasks && rows == q->n_rows, err,
-                "a queue of %lld tasks and %lld rows counts %lld and %lld", (long long)tasks, (long long)rows,
-                (long long)q->n_tasks, (long long)q->n_rows);
-        TD_WANT(q->running >= 0 && q->running <= s->running, err, "%d batches of a queue run, of %d",
-                q->running, s->running);
-        waiting += tasks;
-    }
-    TD_WANT(waiting == s->n_tasks, err, "%lld tasks wait, %lld are counted", (long long)waiting,
-            (long long)s->n_tasks);
-    return TD_OK;
-}
-
-enum td_code td_sched_idle_check(const struct td_sched *s, int64_t now_ns, struct td_err *err)
-{
-    for (const struct td_sched_queue *q = s->active; s->running < s->workers && q != NULL; q = q->next) {
-        TD_WANT(!may_run(q) || ready_at(q) > now_ns, err, "a task waits while a worker idles: %d of %d run",
-                s->running, s->workers);
-    }
-    return td_sched_check(s, err);
-}
+/* ------------------------------------------------------------------ the next batch */
 
 TD_CHECK_FN enum td_code batch_check(const struct td_batch *b, struct td_err *err)
 {
@@ -471,11 +464,8 @@ TD_CHECK_FN enum td_code batch_check(const struct td_batch *b, struct td_err *er
 
 bool td_sched_next(struct td_sched *s, int64_t now_ns, struct td_batch *b, struct td_sched_list *dropped)
 {
-    while (s->running < s->workers) {
-        struct td_sched_queue *q = choose(s, now_ns);
-        if (q == NULL) {
-            return false;
-        }
+    struct td_sched_queue *q;
+    while ((q = choose(s, now_ns)) != NULL) {
         if (drop_dead_heads(s, q, now_ns, dropped)) {
             continue;
         }
@@ -504,8 +494,7 @@ bool td_sched_next(struct td_sched *s, int64_t now_ns, struct td_batch *b, struc
 bool td_sched_try(struct td_sched *s, struct td_sched_queue *queue, int64_t rows, int64_t now_ns,
                   struct td_batch *b)
 {
-    if (s->running >= s->workers || queue->rule.timeout_ns > 0 || !may_run(queue) ||
-        (s->n_tasks > 0 && choose(s, now_ns) != NULL)) {
+    if (queue->rule.timeout_ns > 0 || !may_run(s, queue) || is_wanted(s, queue->on_device, now_ns)) {
         return false;
     }
     *b = (struct td_batch){.queue = queue, .rows = rows};
@@ -516,7 +505,7 @@ bool td_sched_try(struct td_sched *s, struct td_sched_queue *queue, int64_t rows
 
 bool td_sched_take_worker(struct td_sched *s, int64_t now_ns)
 {
-    if (s->running >= s->workers || (s->n_tasks > 0 && choose(s, now_ns) != NULL)) {
+    if (s->running >= s->workers || is_wanted(s, false, now_ns)) {
         return false;
     }
     s->running++;
@@ -572,7 +561,11 @@ enum td_code td_sched_add(struct td_sched *s, struct td_sched_task *t, int64_t n
 void td_sched_done(struct td_sched *s, const struct td_batch *b, int64_t ran_ns, bool ok)
 {
     struct td_sched_queue *q = b->queue;
-    s->running--;
+    if (b->on_device) {
+        td_sched_device_count(s, q, -1);
+    } else {
+        s->running--;
+    }
     q->running--;
     q->share->busy--;
     q->share->used_ns += (double)(ran_ns - b->charged_ns);

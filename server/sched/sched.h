@@ -7,6 +7,10 @@
  *   task    some rows of one request
  *   batch   tasks of one queue and of like inner shapes that run together
  *
+ * Batches of models on a GPU have a number of their own, as many as it has streams for them: who runs one
+ * waits for the GPU most of the time, and takes no processor. "Worker" stands for either below. Of several
+ * GPUs each adds its number; a model that may run on some of them has theirs (server/sched/sched_devices.c).
+ *
  * A task for which td_sched_try finds an idle worker runs at once; any other is entered with td_sched_add,
  * which refuses when the queue is full. td_sched_next picks: the high level before all others, then the share
  * with the least worker time, then the oldest task. The batch takes the queue's first task and further ones
@@ -73,8 +77,17 @@ struct td_share {
     int n_queues, busy; /* busy: waiting tasks and running batches */
 };
 
+/* Devices that queues are confined to, of all that there are. */
+struct td_device_set {
+    uint32_t devices;      /* bit i: the device whose number is i */
+    int n_queues, running; /* 0: the place is free; batches of these queues on a device */
+};
+enum { TD_DEVICE_SETS = 32 };
+
 struct td_sched_queue {
     struct td_share *share;
+    struct td_device_set *set; /* NULL: all devices */
+    bool on_device; /* its batches run on the device, and take none of the workers; may change any time */
     struct td_rule rule;
     struct td_cost cost;
     struct td_sched_list waiting[2 * TD_LEVELS]; /* of each level: those in time, those late */
@@ -88,7 +101,10 @@ struct td_sched_queue {
 
 struct td_sched {
     int workers, running; /* running <= workers */
-    int64_t n_tasks;      /* that wait */
+    /* likewise, of batches on all devices, and on each; device_runs 0: there are no queues of them */
+    int device_runs, device_running, each_device;
+    struct td_device_set sets[TD_DEVICE_SETS];
+    int64_t n_tasks; /* that wait */
     double now_used; /* worker time of the share that was served last: where a share that was idle starts */
     struct td_sched_queue *active;
     struct td_share *shares;
@@ -98,15 +114,24 @@ struct td_batch {
     struct td_sched_queue *queue;
     struct td_sched_task *tasks; /* linked by next */
     int n_tasks;
+    bool on_device; /* as its queue was when it started */
     int64_t rows, charged_ns;
     int64_t max_rows; /* that its tasks may share, padding included; 0: as many as may be */
 };
 
-void td_sched_init(struct td_sched *s, int workers);
+/* each_device: batches at once on each of the devices. */
+void td_sched_init(struct td_sched *s, int workers, int devices, int each_device);
 void td_sched_fini(struct td_sched *s);
 /* Makes queue one of the model's. */
 TD_MUST enum td_code td_sched_join(struct td_sched *s, struct td_sched_queue *queue, const char *model,
                                    struct td_err *err);
+/* Its batches run on these devices alone; 0: on all. Before anything of it waits or runs. Where sets are more
+ * than there is room for, it counts as one of all. */
+void td_sched_confine(struct td_sched *s, struct td_sched_queue *queue, uint32_t devices);
+int td_sched_device_runs(const struct td_sched *s, uint32_t devices); /* at once on them; 0: on all */
+/* Batches of the queue that could start on its devices now; and one starts (1) or ends (-1) there. */
+int td_sched_device_idle(const struct td_sched *s, const struct td_sched_queue *q);
+void td_sched_device_count(struct td_sched *s, struct td_sched_queue *q, int by);
 void td_sched_leave(struct td_sched *s, struct td_sched_queue *queue); /* nothing of it may wait or run */
 
 /* Takes an idle worker for a lone run of the queue when nothing else could use it; td_sched_done gives it
@@ -123,8 +148,14 @@ TD_MUST enum td_code td_sched_add(struct td_sched *s, struct td_sched_task *t, i
  * cancelled go to the end of dropped. */
 TD_MUST bool td_sched_next(struct td_sched *s, int64_t now_ns, struct td_batch *b,
                            struct td_sched_list *dropped);
-/* Takes an idle worker, for as long as a running batch of any queue borrows it, when nothing that waits could
- * use it. */
+/* Whether a batch of the queue, which is on the scheduler's list, could start now. */
+TD_MUST bool td_sched_is_ready(const struct td_sched *s, const struct td_sched_queue *q, int64_t now_ns);
+/* Whether something waits that a worker could run, now or when its rule lets it; and how many workers idle
+ * that the queue's batches may take. */
+TD_MUST bool td_sched_could_run(const struct td_sched *s);
+int td_sched_idle_for(const struct td_sched *s, const struct td_sched_queue *q);
+/* Takes an idle worker of the host's, for as long as a running batch of any queue borrows it, when nothing
+ * that waits could use it. */
 TD_MUST bool td_sched_take_worker(struct td_sched *s, int64_t now_ns);
 /* Gives it back; the time goes on the account of the queue that borrowed it. */
 void td_sched_back(struct td_sched *s, struct td_sched_queue *borrower, int64_t ran_ns);

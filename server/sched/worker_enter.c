@@ -53,7 +53,7 @@ static int64_t count_chunks(const struct td_workers *w, const struct td_worker_q
     if (q->ruled) {
         return q->params.split_large && rows > most ? (rows + most - 1) / most : 1;
     }
-    const int64_t ns = td_cost_of(&q->queue.cost, rows), idle = w->sched.workers - w->sched.running;
+    const int64_t ns = td_cost_of(&q->queue.cost, rows), idle = td_sched_idle_for(&w->sched, &q->queue);
     int64_t n = ns >= SPLIT_NS && idle > 1 ? ns / CHUNK_NS : 1;
     n = n < idle ? n : idle;
     n = n < rows ? n : rows;
@@ -185,17 +185,19 @@ static bool is_large(const struct td_request *r)
 }
 
 /* A run on a thread that serves others was short whenever it was measured, which says nothing of this one:
- * its time is limited there. One that is stopped, or has made much to encode, is forgotten: *again. */
-static enum td_code compute_here(struct td_request *r, const struct nature *n, bool *again,
-                                 struct td_err *err)
+ * its time is limited there. One that is stopped, finds a device short of memory, or has made much to encode,
+ * is forgotten: *again. */
+static enum td_code compute_here(struct td_worker_queue *q, struct td_request *r, const struct nature *n,
+                                 bool *again, struct td_err *err)
 {
     struct td_run_opts opts = r->run;
     const int64_t until_ns = td_clock_ns() + ALLOWANCE_NS;
     const bool limited = r->thread_ns > 0 && !n->steps_back &&
                          (opts.work.deadline_ns == 0 || opts.work.deadline_ns > until_ns);
     opts.work.deadline_ns = limited ? until_ns : opts.work.deadline_ns;
-    const enum td_code rc = td_servable_compute(r->servable, r->sig, r->bound, &opts, r->made, err);
-    *again = limited && (rc == TD_DEADLINE_EXCEEDED || (rc == TD_OK && is_large(r)));
+    const enum td_code rc = td_batch_run_compute(q, r, r->bound, &opts, limited, r->made, err);
+    const bool is_short = rc == TD_RESOURCE_EXHAUSTED && q->of_device;
+    *again = limited && (rc == TD_DEADLINE_EXCEEDED || is_short || (rc == TD_OK && is_large(r)));
     for (int i = 0; *again && rc == TD_OK && i < r->sig->n_out; i++) {
         td_tensor_clear(&r->made[i]);
     }
@@ -210,7 +212,7 @@ static enum td_code run_here(struct td_workers *w, struct td_request *r, const s
     }
     struct td_worker_queue *q = td_worker_queue_of(b->queue);
     const int64_t from_ns = td_clock_ns();
-    const enum td_code rc = compute_here(r, n, again, err);
+    const enum td_code rc = compute_here(q, r, n, again, err);
     const int64_t ran_ns = td_clock_ns() - from_ns;
     r->times = (struct td_times){.infer_ns = ran_ns};
     if (*again) {
@@ -226,7 +228,7 @@ static enum td_code run_here(struct td_workers *w, struct td_request *r, const s
     if (!*again) {
         td_workers_count_batch(w, b);
     }
-    td_sched_done(&w->sched, b, ran_ns, rc == TD_OK || *again);
+    td_sched_done(&w->sched, b, ran_ns, rc == TD_OK || (*again && rc == TD_DEADLINE_EXCEEDED));
     td_workers_wake(w);
     pthread_mutex_unlock(&w->mu);
     return rc;
@@ -272,7 +274,7 @@ static bool runs_here(struct td_workers *w, struct td_worker_queue *q, struct td
 {
     const int64_t rows = n->leading > 0 ? n->leading : 1;
     n->cost_ns = td_cost_of(&q->queue.cost, rows);
-    n->steps_back = r->step_back != NULL && (n->cost_ns > TD_RUN_BRIEF_NS || !n->may_be_here);
+    n->steps_back = r->step_back != NULL && (n->cost_ns > r->brief_ns || !n->may_be_here);
     if (n->leading > 0) {
         n->known = td_worker_queue_proof(q, n->shapes, rows);
     }

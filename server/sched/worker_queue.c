@@ -33,6 +33,22 @@ static void free_queue(void *slot)
     td_free(q);
 }
 
+/* The devices that its batches may run on; 0: all. */
+static uint32_t devices_of(struct td_servable *s, const struct td_signature *sig)
+{
+    int n = 0;
+    while (td_servable_callable_on(s, sig, n) != NULL) {
+        n++;
+    }
+    return td_replicas_devices(td_servable_replicas(s), n);
+}
+
+/* Batches of its that the workers could run at once. */
+static int most_at_once(const struct td_worker_queue *q, const struct td_workers *w)
+{
+    return q->queue.on_device ? td_sched_device_runs(&w->sched, q->devices) : w->sched.workers;
+}
+
 static struct td_rule rule_of(const struct td_worker_queue *q, const struct td_workers *w)
 {
     const struct td_batching *p = &q->params;
@@ -41,7 +57,7 @@ static struct td_rule rule_of(const struct td_worker_queue *q, const struct td_w
         r.max_rows = p->split_large ? p->max_execution_batch_size : p->max_batch_size;
         r.timeout_ns = p->batch_timeout_micros * 1000;
         r.max_batches = p->max_enqueued_batches;
-        r.max_running = p->num_batch_threads < w->sched.workers ? (int)p->num_batch_threads : 0;
+        r.max_running = p->num_batch_threads < most_at_once(q, w) ? (int)p->num_batch_threads : 0;
     }
     return r;
 }
@@ -77,11 +93,12 @@ static void follow_settings(struct td_worker_queue *q, const struct td_model_set
 {
     q->batches = q->batches && m->dynamic_batching;
     q->ruled = m->dynamic_batching && m->max_batch_size > 0;
-    q->params = (struct td_batching){.max_batch_size = m->max_batch_size > 0 ? m->max_batch_size : 1,
-                                     .batch_timeout_micros = (int64_t)(m->max_queue_delay_us & INT32_MAX),
-                                     .num_batch_threads = m->instances > 0 ? m->instances : w->sched.workers};
+    q->params =
+        (struct td_batching){.max_batch_size = m->max_batch_size > 0 ? m->max_batch_size : 1,
+                             .batch_timeout_micros = (int64_t)(m->max_queue_delay_us & INT32_MAX),
+                             .num_batch_threads = m->instances > 0 ? m->instances : most_at_once(q, w)};
     q->queue.rule = rule_of(q, w);
-    q->queue.rule.max_running = m->instances > 0 && m->instances < w->sched.workers ? m->instances : 0;
+    q->queue.rule.max_running = m->instances > 0 && m->instances < most_at_once(q, w) ? m->instances : 0;
     for (int i = 0; i < m->n_preferred_batch_size;
          i++) { /* none waits when one of a preferred size can run */
         const int32_t size = m->preferred_batch_size[i];
@@ -115,6 +132,7 @@ static enum td_code enter_queue(struct td_workers *w, struct td_servable *s, str
         td_free(q);
         return err->code;
     }
+    td_sched_confine(&w->sched, &q->queue, q->devices);
     td_servable_set_slot(s, q->sig, q, free_queue);
     return TD_OK;
 }
@@ -134,6 +152,9 @@ enum td_code td_workers_admit(struct td_workers *w, struct td_servable *s, struc
         q->pool = td_worker_pool;
         q->pool.most = w->sched.workers;
         q->sig = &m->signatures[i];
+        q->of_device = w->sched.device_runs > 0 && td_model_opts_of(td_servable_engine(s))->device != NULL;
+        q->queue.on_device = q->of_device;
+        q->devices = q->of_device ? devices_of(s, q->sig) : 0;
         q->params = params;
         q->ruled = ruled;
         q->batches =
@@ -168,6 +189,9 @@ static enum td_code add_fewer(struct td_workers *w, const struct td_request *r,
                                   .default_priority = whole->default_priority};
     memcpy(q->patience, whole->patience, sizeof q->patience);
     q->queue.rule = whole->queue.rule;
+    q->of_device = whole->of_device;
+    q->queue.on_device = whole->queue.on_device;
+    q->devices = q->of_device ? devices_of(r->servable, r->sig) : 0;
     return enter_queue(w, r->servable, q, err);
 }
 
@@ -278,6 +302,35 @@ void td_worker_queue_ask(struct td_proof_question *question, struct td_worker_qu
     question->gradient = question->gradient != NULL ? td_gradient_ref(question->gradient) : NULL;
 }
 
+struct device_steps {
+    int plans, steps;
+};
+
+static void count_device_steps(void *ctx, const struct td_concrete_stat *c)
+{
+    struct device_steps *n = ctx;
+    n->plans++;
+    n->steps += c->device_steps;
+}
+
+/* Of a model on a device, all of whose steps are the host's: its batches take workers. Known when it has
+ * run. */
+static void find_where_it_runs(struct td_worker_queue *q, struct td_servable *s)
+{
+    struct device_steps n = {0};
+    if (!q->of_device) {
+        return;
+    }
+    struct td_callable *f;
+    for (int i = 0; (f = td_servable_callable_on(s, q->sig, i)) != NULL; i++) {
+        td_callable_each(f, count_device_steps, &n);
+    }
+    pthread_mutex_lock(&q->workers->mu);
+    q->queue.on_device = n.plans == 0 || n.steps > 0;
+    td_workers_wake(q->workers);
+    pthread_mutex_unlock(&q->workers->mu);
+}
+
 /* Done once a shape, when the first batch of it has run and been answered. */
 void td_worker_queue_prove(struct td_proof_question *question)
 {
@@ -287,6 +340,7 @@ void td_worker_queue_prove(struct td_proof_question *question)
         return; /* and the queue may be gone */
     }
     const struct td_signature *sig = question->queue->sig;
+    find_where_it_runs(question->queue, question->servable);
     const bool known = td_batchable_prove(td_servable_callable(question->servable, sig), question->shape,
                                           sig->n_in, &rows, &err) == TD_OK;
     const struct td_proof_known found = {.shapes = question->shapes,

@@ -36,8 +36,7 @@
 
 void td_workers_wake(struct td_workers *w)
 {
-    if (w->sched.n_tasks > 0 && w->sched.running < w->sched.workers &&
-        td_linger_stir(&w->linger, w->n_offered + 1)) {
+    if (td_sched_could_run(&w->sched) && td_linger_stir(&w->linger, w->n_offered + 1)) {
         pthread_cond_signal(&w->work);
     }
 }
@@ -182,8 +181,7 @@ static void *worker_main(void *arg)
             w->started_ns = td_clock_ns();
             run_batch(w, &run);
         } else if (!w->stop) {
-            const bool idle = w->sched.running < w->sched.workers;
-            const int64_t at_ns = idle ? td_sched_ready_at(&w->sched) : INT64_MAX;
+            const int64_t at_ns = td_sched_ready_at(&w->sched);
             if (!td_linger_look(&w->linger, &me, &w->mu, at_ns)) {
                 wait_until(&w->work, &w->mu, at_ns);
             }
@@ -241,14 +239,16 @@ static void *reaper_main(void *arg)
 
 static enum td_code start_threads(struct td_workers *w, struct td_err *err)
 {
-    w->threads = td_calloc((size_t)w->sched.workers, sizeof *w->threads);
+    const int n = w->sched.workers + w->sched.device_runs;
+    w->threads = td_calloc((size_t)n, sizeof *w->threads);
     if (w->threads == NULL) {
-        return td_no_memory(err, (size_t)w->sched.workers * sizeof *w->threads, "the workers' threads");
+        return td_no_memory(err, (size_t)n * sizeof *w->threads, "the workers' threads");
     }
-    for (; w->n_threads < w->sched.workers; w->n_threads++) {
+    for (; w->n_threads < n; w->n_threads++) {
         TD_FAIL_IF(pthread_create(&w->threads[w->n_threads], NULL, worker_main, w) != 0, err,
-                   RESOURCE_EXHAUSTED, "starting worker %d of %d (--lanes): no thread could be made",
-                   w->n_threads + 1, w->sched.workers);
+                   RESOURCE_EXHAUSTED,
+                   "starting worker %d of %d (--lanes, --gpu_streams): no thread could be made",
+                   w->n_threads + 1, n);
     }
     w->has_reaper = pthread_create(&w->reaper, NULL, reaper_main, w) == 0;
     TD_FAIL_IF(!w->has_reaper, err, RESOURCE_EXHAUSTED,
@@ -278,7 +278,10 @@ enum td_code td_workers_start(const struct td_workers_opts *opts, struct td_work
     pthread_cond_init(&w->work, &monotonic);
     pthread_cond_init(&w->watch, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    td_sched_init(&w->sched, workers);
+    td_device_room_init(&w->room);
+    td_sched_init(&w->sched, workers, opts->devices, opts->device_runs);
+    w->loads = (struct td_worker_queue){.queue.share = &w->loads_share, .workers = w, .pool = td_worker_pool};
+    w->loads.pool.most = w->sched.workers;
     if (start_threads(w, err)) {
         td_workers_stop(w);
         return err->code;
@@ -304,6 +307,7 @@ void td_workers_stop(struct td_workers *w)
         pthread_join(w->reaper, NULL);
     }
     td_sched_fini(&w->sched);
+    td_device_room_fini(&w->room);
     pthread_cond_destroy(&w->watch);
     pthread_cond_destroy(&w->work);
     pthread_mutex_destroy(&w->mu);
@@ -311,11 +315,17 @@ void td_workers_stop(struct td_workers *w)
     td_free(w);
 }
 
+struct td_thread_pool *td_workers_pool(struct td_workers *w)
+{
+    return &w->loads.pool;
+}
+
 bool td_workers_answer(struct td_workers *w)
 {
     pthread_mutex_lock(&w->mu);
-    const bool stuck = w->opts.answer_ns > 0 && w->sched.running >= w->sched.workers &&
-                       td_clock_ns() - w->started_ns > w->opts.answer_ns;
+    const struct td_sched *s = &w->sched;
+    const bool busy = s->running >= s->workers || (s->device_runs > 0 && s->device_running >= s->device_runs);
+    const bool stuck = w->opts.answer_ns > 0 && busy && td_clock_ns() - w->started_ns > w->opts.answer_ns;
     pthread_mutex_unlock(&w->mu);
     return !stuck;
 }
@@ -324,8 +334,8 @@ void td_workers_count(struct td_workers *w, struct td_workers_counts *out)
 {
     pthread_mutex_lock(&w->mu);
     *out = w->counts;
-    out->workers = w->sched.workers;
-    out->running = w->sched.running;
+    out->workers = w->sched.workers + w->sched.device_runs;
+    out->running = w->sched.running + w->sched.device_running;
     out->waiting = w->sched.n_tasks;
     pthread_mutex_unlock(&w->mu);
 }

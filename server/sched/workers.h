@@ -1,9 +1,10 @@
 /* server/sched/workers.h - the workers that compute, and the one entrance to them.
  *
- * A worker is the right to compute: there are as many as processors. A request (server/sched/request.h)
- * that finds a worker idle, and is short or brings a thread of its own, runs at once on the caller's thread,
- * with no hand-over; any other waits, and a worker's own thread runs it, together with others that are like
- * it (server/sched/sched.h decides, server/models/batch.h joins rows).
+ * A worker is the right to compute: there are as many as processors, and for models on a GPU as many more as
+ * it has streams for them, whose threads wait for it and leave the processors alone. A request
+ * (server/sched/request.h) that finds a worker idle, and is short or brings a thread of its own, runs at once
+ * on the caller's thread, with no hand-over; any other waits, and a worker's own thread runs it, together
+ * with others that are like it (server/sched/sched.h decides, server/models/batch.h joins rows).
  *
  *   caller  td_workers_run: run and end (one lock, no wake-up), or queued() and into the queue
  *   worker  next batch -> join inputs -> run -> split outputs -> the end of each request
@@ -30,6 +31,8 @@ struct td_request;
 
 struct td_workers_opts {
     int workers;       /* 0: usable cores */
+    int devices;       /* that models may run on, beside the host */
+    int device_runs;   /* batches at once on each of them */
     int64_t answer_ns; /* all busy, and none taken anew for so long: they do not answer; 0: they always do */
     bool batching;     /* false: every request runs alone */
     const struct td_batching *params; /* TF Serving's rule for all models; NULL: adaptive */
@@ -57,7 +60,9 @@ struct td_workers_counts {
     uint64_t batches, rows, merged; /* since the start: runs, their rows, runs of more than one chunk */
     uint64_t borrowed;              /* times that a run borrowed a worker */
 };
-/* False while every worker has been at the same run for longer than answer_ns. */
+/* Idle workers for what is no model's run, such as a load. Borrowed, until td_workers_stop. */
+struct td_thread_pool *td_workers_pool(struct td_workers *w);
+/* False while every worker, or every run on the device, has been at the same for longer than answer_ns. */
 bool td_workers_answer(struct td_workers *w);
 void td_workers_count(struct td_workers *w, struct td_workers_counts *out);
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "core/base/thread_pool.h"
+#include "server/sched/device_room.h"
 #include "server/sched/workers.h"
 #include "server/sched/request.h"
 
@@ -30,6 +31,8 @@ struct td_worker_queue {
     struct td_workers *workers;
     const struct td_signature *sig;
     bool batches;                            /* its requests may share batches */
+    bool of_device;                          /* of a model that has one; never changes */
+    uint32_t devices;                        /* likewise, which: bits of their numbers; 0: all */
     struct td_batching params;               /* when ruled */
     bool ruled;                              /* by batching parameters or a config.pbtxt; else adaptive */
     uint64_t n_priorities, default_priority; /* that its model has; 0 none: requests have levels */
@@ -72,6 +75,9 @@ struct td_workers {
     struct td_workers_counts counts;
     int64_t started_ns; /* when a worker was last taken */
     bool stop;
+    struct td_device_room room;   /* with a lock of its own */
+    struct td_worker_queue loads; /* borrows for loads: nothing waits in it, and its share is nobody's */
+    struct td_share loads_share;
     pthread_t *threads, reaper;
     int n_threads;
     bool has_reaper;
@@ -114,6 +120,11 @@ extern const struct td_thread_pool td_worker_pool; /* of a queue: its thread poo
  * returns; false: there is nothing. */
 bool td_worker_pool_run(struct td_workers *w, struct td_linger_me *me);
 
+/* Computes: td_servable_compute, of r's version and signature. On a device it is tried again where memory was
+ * short for others' sake, unless `once` or it has effects. */
+TD_MUST enum td_code td_batch_run_compute(struct td_worker_queue *q, const struct td_request *r,
+                                          const struct td_tensor *in, const struct td_run_opts *opts,
+                                          bool once, struct td_tensor *made, struct td_err *err);
 /* Runs the batch's chunks; a chunk's failure is noted in its request. True when all went well. */
 TD_MUST bool td_batch_run_batch(struct td_worker_queue *q, struct td_batch_run *run);
 /* The first failure of a request's chunks is its outcome. */

@@ -11,6 +11,7 @@
 #include "server/train/ranks.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,9 +21,9 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
-#include "server/train/mpi_module.h"
+#include "server/ranks/local_ranks.h"
 
-enum { BUCKET_BYTES = 4 << 20, ROOM_BYTES = 64 << 10 /* at least */, MOST_SUMS = 1 << 16, ALIGN = 64 };
+enum { BUCKET_BYTES = 4 << 20, ROOM_BYTES = 64 << 10 /* at least */, ALIGN = 64 };
 
 enum slot_state { EMPTY, ADDED, SUMMED };
 
@@ -43,13 +44,13 @@ struct slot {
 };
 
 struct td_ranks {
-    void *library;
+    void *library; /* tensord_mpi.so; NULL: the processes are this machine's own */
     const struct td_mpi_module *mpi;
     struct td_collective collective;
     pthread_t thread;
     pthread_mutex_t mu;
     pthread_cond_t added, summed;
-    struct slot *slots; /* MOST_SUMS */
+    struct slot *slots; /* TD_RANKS_SUMS */
     int next;           /* the first that is not summed */
     int wrong;          /* MPI's error number; 0: none */
     bool ending;
@@ -103,7 +104,7 @@ static void lay(struct slot *s, struct block *b, char *data, size_t bytes)
 /* Waits for the slot `ahead` of the next, which is 0 again when a run begins; false: the end. */
 static bool wait_added(struct td_ranks *r, int ahead)
 {
-    while (!r->ending && (r->next + ahead == MOST_SUMS || r->slots[r->next + ahead].state != ADDED)) {
+    while (!r->ending && (r->next + ahead == TD_RANKS_SUMS || r->slots[r->next + ahead].state != ADDED)) {
         pthread_cond_wait(&r->added, &r->mu);
     }
     return !r->ending;
@@ -205,16 +206,37 @@ static void *sum_loop(void *arg)
 
 /* ------------------------------------------------------------------ adding and taking */
 
-static enum td_code lost(int rc, struct td_err *err)
+bool td_ranks_lost(const struct td_ranks *r, char *text, size_t room)
 {
+    return r != NULL && r->mpi->lost != NULL && r->mpi->lost(text, room);
+}
+
+void td_ranks_on_loss(struct td_ranks *r, void (*told)(void *ctx), void *ctx)
+{
+    if (r != NULL && r->mpi->on_loss != NULL) {
+        r->mpi->on_loss(told, ctx);
+    }
+}
+
+static enum td_code lost(const struct td_ranks *r, int rc, struct td_err *err)
+{
+    char how[200];
+    TD_FAIL_IF(td_ranks_lost(r, how, sizeof how), err, UNAVAILABLE, "%s", how);
+    TD_FAIL_IF(r->library == NULL, err, UNAVAILABLE, "another process of the job has ended");
     TD_FAIL(err, UNAVAILABLE, "summing with the other processes of the job failed: MPI error %d", rc);
+}
+
+enum td_code td_ranks_check_sum(const struct td_sum *s, struct td_err *err)
+{
+    TD_FAIL_IF(s->number < 0 || s->number >= TD_RANKS_SUMS, err, INTERNAL, "sum number %d, want below %d",
+               s->number, TD_RANKS_SUMS);
+    return TD_OK;
 }
 
 static enum td_code add(void *ctx, const struct td_sum *s, const void *values, struct td_err *err)
 {
     struct td_ranks *r = ctx;
-    TD_FAIL_IF(s->number < 0 || s->number >= MOST_SUMS, err, INTERNAL, "sum number %d, want below %d",
-               s->number, MOST_SUMS);
+    TD_TRY(td_ranks_check_sum(s, err));
     struct slot *slot = &r->slots[s->number];
     const size_t bytes = (size_t)s->n * td_dtype_size(s->dtype);
     const bool aligned = (uintptr_t)slot->data % td_dtype_size(s->dtype) == 0; /* floats lie anywhere */
@@ -242,7 +264,7 @@ static bool added(void *ctx, int number)
 {
     struct td_ranks *r = ctx;
     pthread_mutex_lock(&r->mu);
-    const bool is = r->slots[number].state != EMPTY;
+    const bool is = number < TD_RANKS_SUMS && r->slots[number].state != EMPTY;
     pthread_mutex_unlock(&r->mu);
     return is;
 }
@@ -250,6 +272,7 @@ static bool added(void *ctx, int number)
 static enum td_code take(void *ctx, const struct td_sum *s, void *sum, struct td_err *err)
 {
     struct td_ranks *r = ctx;
+    TD_TRY(td_ranks_check_sum(s, err));
     struct slot *slot = &r->slots[s->number];
     pthread_mutex_lock(&r->mu);
     while (slot->state == ADDED) {
@@ -258,7 +281,7 @@ static enum td_code take(void *ctx, const struct td_sum *s, void *sum, struct td
     const int wrong = r->wrong;
     pthread_mutex_unlock(&r->mu);
     if (wrong != 0) {
-        return lost(wrong, err);
+        return lost(r, wrong, err);
     }
     TD_FAIL_IF(slot->state != SUMMED || slot->n != s->n || slot->dtype != s->dtype, err, INTERNAL,
                "sum %d of %lld elements was not begun", s->number, (long long)s->n);
@@ -272,7 +295,7 @@ static void begin(void *ctx)
 {
     struct td_ranks *r = ctx;
     pthread_mutex_lock(&r->mu);
-    while (r->next < MOST_SUMS && r->slots[r->next].state == ADDED) {
+    while (r->next < TD_RANKS_SUMS && r->slots[r->next].state == ADDED) {
         pthread_cond_wait(&r->summed, &r->mu);
     }
     for (int i = 0; i < r->next; i++) {
@@ -294,16 +317,28 @@ int td_ranks_size(const struct td_ranks *r)
     return r == NULL ? 1 : r->collective.size;
 }
 
+int td_ranks_here(const struct td_ranks *r)
+{
+    static const char *const told[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
+    for (size_t i = 0; r != NULL && r->library != NULL && i < sizeof told / sizeof *told; i++) {
+        const char *number = getenv(told[i]);
+        if (number != NULL) {
+            return (int)strtol(number, NULL, 10);
+        }
+    }
+    return td_ranks_rank(r);
+}
+
 enum td_code td_ranks_sum(struct td_ranks *r, double *v, int64_t n, struct td_err *err)
 {
     const int rc = r == NULL ? 0 : r->mpi->sum_doubles(v, n);
-    return rc == 0 ? TD_OK : lost(rc, err);
+    return rc == 0 ? TD_OK : lost(r, rc, err);
 }
 
 enum td_code td_ranks_share(struct td_ranks *r, void *bytes, size_t n, struct td_err *err)
 {
     const int rc = r == NULL ? 0 : r->mpi->share(bytes, n);
-    return rc == 0 ? TD_OK : lost(rc, err);
+    return rc == 0 ? TD_OK : lost(r, rc, err);
 }
 
 /* f of process `from` everywhere: its bytes, as numbers. */
@@ -411,10 +446,11 @@ static enum td_code load(struct td_ranks *r, struct td_err *err)
 static enum td_code start(struct td_ranks *r, struct td_err *err)
 {
     const int rc = r->mpi->init(&r->collective.rank, &r->collective.size);
-    TD_FAIL_IF(rc != 0, err, UNAVAILABLE, "MPI cannot be started: error %d", rc);
-    r->slots = td_calloc(MOST_SUMS, sizeof *r->slots);
+    TD_FAIL_IF(rc != 0 && r->library != NULL, err, UNAVAILABLE, "MPI cannot be started: error %d", rc);
+    TD_FAIL_IF(rc != 0, err, UNAVAILABLE, "the processes of the job cannot be made: %s", strerror(errno));
+    r->slots = td_calloc(TD_RANKS_SUMS, sizeof *r->slots);
     if (r->slots == NULL) {
-        return td_no_memory(err, MOST_SUMS * sizeof *r->slots, "sums over processes");
+        return td_no_memory(err, TD_RANKS_SUMS * sizeof *r->slots, "sums over processes");
     }
     r->collective.ctx = r;
     r->collective.begin = begin;
@@ -427,10 +463,10 @@ static enum td_code start(struct td_ranks *r, struct td_err *err)
     return TD_OK;
 }
 
-enum td_code td_ranks_open(struct td_ranks **out, struct td_err *err)
+enum td_code td_ranks_open(int wanted, struct td_ranks **out, struct td_err *err)
 {
     *out = NULL;
-    if (!td_ranks_wanted()) {
+    if (!td_ranks_wanted() && wanted <= 1) {
         return TD_OK;
     }
     struct td_ranks *r = td_calloc(1, sizeof *r);
@@ -440,7 +476,12 @@ enum td_code td_ranks_open(struct td_ranks **out, struct td_err *err)
     pthread_mutex_init(&r->mu, NULL);
     pthread_cond_init(&r->added, NULL);
     pthread_cond_init(&r->summed, NULL);
-    enum td_code rc = load(r, err);
+    enum td_code rc = TD_OK;
+    if (td_ranks_wanted()) {
+        rc = load(r, err);
+    } else {
+        r->mpi = td_local_ranks(wanted);
+    }
     rc = rc ? rc : start(r, err);
     if (rc) {
         td_free(r->slots);
@@ -463,7 +504,7 @@ void td_ranks_close(struct td_ranks *r)
     pthread_mutex_unlock(&r->mu);
     pthread_join(r->thread, NULL);
     (void)r->mpi->finish();
-    for (int i = 0; i < MOST_SUMS; i++) {
+    for (int i = 0; i < TD_RANKS_SUMS; i++) {
         leave(&r->slots[i]);
     }
     td_free(r->slots);

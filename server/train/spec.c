@@ -324,6 +324,7 @@ static const struct td_spec_field TENSORD[] = {
     {.name = "head", .read = td_spec_more_read_head, AT(head)},
     {.name = "training", .read = read_training},
     {.name = "compute_dtype", .read = read_choice, AT(bfloat16), .words = COMPUTE_DTYPES},
+    {.name = "gpus", .read = td_spec_read_int, AT(gpus), .least = 1, .most = 64},
     {.name = "publish", .read = td_spec_read_bool, AT(publish)},
     {.name = "gate", .read = td_spec_more_read_gate, AT(gate)},
     {.name = "base", .read = td_spec_read_text, AT(base)},
@@ -464,6 +465,7 @@ enum td_code td_job_spec_read(json_t *body, struct td_job_spec **out, struct td_
         .shuffle = true,
         .train_loss_output = "loss",
         .lora = {.rank = 8, .alpha = 16, .targets = {&all, 1}},
+        .gpus = 1,
         .publish = true,
     };
     struct td_spec_reader r = {.spec = s, .f = f};

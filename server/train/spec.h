@@ -156,6 +156,7 @@ struct td_job_spec {
     bool training_form;             /* "training" is not "inference" */
     const char *training_signature; /* of "signature:NAME"; NULL: "graph" */
     bool bfloat16;                  /* "compute_dtype": products in bfloat16 */
+    int64_t gpus;                   /* that it computes on, a process each; 1: as its process is told to */
     bool publish;
     const char *base;                /* job whose result it continues from; NULL: none */
     int64_t save_every_steps;        /* "checkpoint_steps"; 0: by time and epoch alone */

@@ -331,12 +331,11 @@ static enum td_code run_batch(struct td_step *s, enum td_step_run_kind kind, con
     if (all != NULL) {
         all->begin(all->ctx);
     }
-    enum td_code rc = td_callable_run(s->run[kind], s->in, s->out, run, err);
-    if (rc) {
-        return rc;
-    }
+    TD_TRY(td_callable_run(s->run[kind], s->in, s->out, run, err));
     memset(r, 0, sizeof *r);
-    rc = s->input_field != NULL ? take_own(s, r) : take_fetches(s, kind != TD_RUN_EVALUATE, r, err);
+    enum td_code rc =
+        s->input_field != NULL ? take_own(s, r) : take_fetches(s, kind != TD_RUN_EVALUATE, r, err);
+    rc = rc || all == NULL || all->held == NULL ? rc : all->held(all->ctx, err);
     if (kind == TD_RUN_UPDATE) {
         take_gradients(s);
     }

@@ -94,11 +94,12 @@ static void assign(struct td_step_graph *k, struct td_emitter *e, enum td_step_r
 
 /* What the variable holds, for an update that assigns it again: the run has it to itself, once all that reads
  * it has done so, and may write into it. */
-static struct td_value take(struct td_step_graph *k, struct td_emitter *e, const struct own *v)
+static struct td_value take(struct td_step_graph *k, struct td_emitter *e, enum td_step_run_kind kind,
+                            const struct own *v)
 {
     const struct td_value value =
         td_emit(e, "_TakeVariable", TD_IN(handle_of(e, v)), TD_ATTRS(TD_ATTR_OF_TYPE("dtype", v->dtype)));
-    add_effect(k, e, TD_RUN_UPDATE, v->resource, value.node);
+    add_effect(k, e, kind, v->resource, value.node);
     return value;
 }
 
@@ -143,9 +144,7 @@ static enum td_code add_up(struct td_step_graph *k, struct td_emitter *e, struct
     TD_TRY(add_own(k, "sum", v->c->key, &sum));
     start_as(k, e, &sum, td_no_value, 0);
     assign(k, e, TD_RUN_BEGIN, &sum, v->g);
-    const struct td_value more =
-        td_emit(e, "AssignAddVariableOp", TD_IN(handle_of(e, &sum), v->g), TD_NO_ATTRS);
-    add_effect(k, e, TD_RUN_ACCUMULATE, sum.resource, more.node);
+    assign(k, e, TD_RUN_ACCUMULATE, &sum, td_f_add(e, take(k, e, TD_RUN_ACCUMULATE, &sum), v->g));
     v->g = td_f_scale(e, td_f_add(e, read_own(e, &sum), v->g), 1.0 / (double)k->s->spec->accumulation);
     return TD_OK;
 }
@@ -288,7 +287,7 @@ static struct td_value take_trained(struct td_step_graph *k, struct td_emitter *
                                     const struct td_step_trained *v)
 {
     const struct own own = {.resource = v->c->resources[0], .dtype = v->c->dtype, .shape = v->c->shape};
-    return td_f_cast(e, take(k, e, &own), td_dtype_of(v->w));
+    return td_f_cast(e, take(k, e, TD_RUN_UPDATE, &own), td_dtype_of(v->w));
 }
 
 static enum td_code average(struct td_step_graph *k, struct td_emitter *e, const struct td_step_trained *v,
@@ -298,7 +297,8 @@ static enum td_code average(struct td_step_graph *k, struct td_emitter *e, const
     TD_TRY(add_own(k, "average", v->c->key, &own));
     start_as(k, e, &own, v->w, 0); /* so that it is right before the first update, too */
     k->s->result[v - k->trained].average = own.state;
-    assign(k, e, TD_RUN_UPDATE, &own, td_averaged(e, take(k, e, &own), w, k->t, k->s->spec->ema.momentum));
+    assign(k, e, TD_RUN_UPDATE, &own,
+           td_averaged(e, take(k, e, TD_RUN_UPDATE, &own), w, k->t, k->s->spec->ema.momentum));
     return td_step_assign_trained(k, e, TD_RUN_AVERAGES, v, read_own(e, &own));
 }
 
@@ -322,7 +322,7 @@ static enum td_code update(struct td_step_graph *k, struct td_emitter *e, struct
             own[i] = (struct own){.dtype = td_dtype_of(v->w), .shape = v->c->shape};
             TD_TRY(add_own(k, o->slots[i].name, v->c->key, &own[i]));
             start_as(k, e, &own[i], td_no_value, start_of(g->spec, &o->slots[i]));
-            u.slot[i] = take(k, e, &own[i]);
+            u.slot[i] = take(k, e, TD_RUN_UPDATE, &own[i]);
         }
     }
     o->update(&u);

@@ -57,6 +57,11 @@ enum td_code td_trainer_agree(struct td_trainer *t, enum td_code rc)
         return rc;
     }
     rc = rc ? rc : t->late;
+    char how[200];
+    if (rc && td_ranks_lost(t->o->ranks, how, sizeof how)) { /* there is nobody to agree with */
+        t->f->err = (struct td_err){0};
+        return td_fault_of(t->f, td_fail(&t->f->err, TD_UNAVAILABLE, "%s", how), "training_error", NULL);
+    }
     if (rc && t->step != NULL && td_step_is_lost(t->step)) {
         give_up(t);
     }

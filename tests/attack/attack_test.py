@@ -9,7 +9,7 @@ import unittest
 import generator
 import target
 
-TURNS = {"http1_frames": 60, "http2_frames": 30, "messages": 40, "documents": 150, "slow_clients": 200, "management": 20, "damaged_models": 12, "valid_load": 30}
+TURNS = {"http1_frames": 60, "http2_frames": 30, "grpc_messages": 40, "documents": 150, "slow_clients": 200, "management": 20, "damaged_models": 12, "valid_load": 30}
 
 
 class Attacked(unittest.TestCase):
@@ -43,7 +43,7 @@ class Attacked(unittest.TestCase):
         self.turns("http2_frames")
 
     def test_messages(self):
-        self.turns("messages")
+        self.turns("grpc_messages")
 
     def test_documents(self):
         self.turns("documents")

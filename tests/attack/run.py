@@ -20,7 +20,7 @@ import time
 import generator
 import draw_seed
 
-KINDS = ("http1_frames", "http2_frames", "messages", "documents", "slow_clients", "management", "damaged_models")
+KINDS = ("http1_frames", "http2_frames", "grpc_messages", "documents", "slow_clients", "management", "damaged_models")
 BESIDE = ("valid_load", "jobs")
 GENTLE = 0.05   # seconds between two turns of a lane in a soak
 P99_MS = 1000

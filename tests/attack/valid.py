@@ -85,6 +85,7 @@ MESSAGES = [   # (method, request)
     ("/tensord.v1.Debug/Gradient", gradient()),
     ("/tensord.v1.Models/List", b""),
     ("/tensord.v1.Models/Functions", message((1, spec("half")))),
+    ("/tensord.v1.Models/Devices", b""),
     ("/tensord.v1.FineTuning/ListJobs", message((1, 10))),
     ("/grpc.health.v1.Health/Check", message((1, "half"))),
     ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", message((3, "inference.proto"))),
@@ -112,7 +113,7 @@ DOCUMENTS = [   # (path, body)
     ("/v2/models/types:rows/infer", {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [[1, 2, 3, 4]]}], "parameters": {"sequence_id": 3}}),
     ("/v2/models/half/versions/1/infer", {"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2], "parameters": {"note": "x"}}]}),
 ]
-PATHS = ["/healthz", "/readyz", "/metrics", "/v1/models", "/v1/models/half", "/v1/models/half/metadata", "/v1/models/half/functions", "/v1/models/half/versions/1", "/v1/models/none",
+PATHS = ["/healthz", "/readyz", "/metrics", "/v1/devices", "/v1/models", "/v1/models/half", "/v1/models/half/metadata", "/v1/models/half/functions", "/v1/models/half/versions/1", "/v1/models/none",
          "/v1/models/half/labels/none", "/v2", "/v2/health/live", "/v2/health/ready", "/v2/models", "/v2/models/half", "/v2/models/half/config", "/v2/models/half/stats", "/v2/models/stats",
          "/v2/models/half/ready", "/v2/repository/index", "/v2/trace/setting", "/v2/logging", "/v2/systemsharedmemory/status", "/v1/files", "/v1/fine_tuning/jobs", "/"]
 

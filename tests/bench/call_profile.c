@@ -6,7 +6,8 @@
  * A step's time is its least over all calls, on one thread; one that calls functions (a loop) has its own
  * time alone, and what it runs, summed over a call, has rows of its own. Operations are counted for
  * products and convolutions (a multiply-add is two; borders as if they were whole), bytes for all steps,
- * each input and output once: what caches keep makes GB/s larger than memory gives.
+ * each input and output once: what caches keep makes GB/s larger than memory gives. Loops are shown round by
+ * round, also where a kernel would run them as a whole.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
@@ -15,10 +16,7 @@
 #include "core/base/timings.h"
 #include "core/graph/attr.h"
 #include "core/graph/fused.h"
-#include "core/run/engine.h"
-#include "kernels/ops.h"
-#include "server/models/servable_run.h"
-#include "tests/bench/call.h"
+#include "tests/bench/call_servable.h"
 #include "tests/bench/peaks.h"
 
 enum { MOST_ROWS = 4096, MOST_OPEN = 256, SHOWN = 40 };
@@ -36,11 +34,7 @@ struct seen {
     int64_t from_ns, ns;
 };
 
-static struct td_engine engine;
-static struct td_servable *servable;
-static const struct td_signature *sig;
-static struct td_named in[BENCH_MAX_TENSORS];
-static int n_in;
+static struct call_servable loaded;
 static struct td_err err;
 static struct row row[MOST_ROWS];
 static int n_rows;
@@ -193,57 +187,23 @@ static void print_all(void)
 
 /* ------------------------------------------------------------------ call.c's backend */
 
-static enum td_code load(const char *dir, const struct bench_case *c)
-{
-    TD_TRY(td_engine_init(&engine, td_op_families, &err));
-    const struct td_servable_opts o = {.ops = engine.ops};
-    TD_TRY(td_servable_load("model", 1, dir, &o, &servable, &err));
-    sig = td_servable_signature(servable, c->signature);
-    TD_FAIL_IF(sig == NULL, &err, NOT_FOUND, "no signature '%s'", c->signature);
-    for (n_in = 0; n_in < c->n_in; n_in++) {
-        const struct bench_tensor *t = &c->in[n_in];
-        const enum td_dtype dtype = (enum td_dtype)t->dtype;
-        struct td_shape shape;
-        TD_TRY(td_shape_make(&shape, t->dims, t->rank, &err));
-        in[n_in].name = t->name;
-        TD_TRY(td_tensor_new(&in[n_in].t, dtype, &shape, &err));
-        if (dtype != TD_STRING) {
-            memcpy(in[n_in].t.data, t->data, t->bytes);
-        }
-        for (size_t i = 0; dtype == TD_STRING && i < t->count; i++) {
-            const tensord_bytes *s = (const tensord_bytes *)t->data + i;
-            TD_TRY(td_tensor_set_str(&in[n_in].t, (int64_t)i, s->bytes, s->length, &err));
-        }
-    }
-    return TD_OK;
-}
-
 const char *bench_load(const char *dir, const struct bench_case *c)
 {
     (void)atexit(print_all);
-    return load(dir, c) ? err.msg : NULL;
+    return call_servable_load(dir, c, &loaded, &err) ? err.msg : NULL;
 }
 
 const char *bench_run(FILE *to)
 {
     static const struct td_run_opts watched = {.observe = on_step};
-    struct td_named out[BENCH_MAX_TENSORS];
-    struct td_servable_call call = {.sig = sig, .in = in, .n_in = n_in, .run = &watched};
-    int n = 0;
     (void)to;
     for (int i = 0; i < n_rows; i++) {
         row[i].ns = row[i].runs = 0;
         row[i].flops = row[i].bytes = 0;
     }
     n_open = 0;
-    if (sig->n_out > BENCH_MAX_TENSORS) {
-        return "too many outputs";
-    }
-    if (td_servable_run(servable, &call, out, &n, &err)) {
+    if (call_servable_run(&loaded, &watched, &err)) {
         return err.msg;
-    }
-    for (int i = 0; i < n; i++) {
-        td_tensor_clear(&out[i].t);
     }
     for (int i = 0; i < n_rows; i++) {
         const int64_t ns = row[i].ns;

@@ -10,37 +10,63 @@
 #include "core/base/timings.h"
 #include "kernels/cpu/vecmath.h"
 
-enum { WIDTH = 16, SUMS = 12, TRIES = 20 };
-typedef float vec __attribute__((vector_size(WIDTH * 4), aligned(64)));
+enum { SUMS = 12, TRIES = 20, WIDEST = 16 };
+typedef float vec __attribute__((vector_size(WIDEST * 4), aligned(64)));
 
 static volatile float sink;
 
-TD_CLONES static void multiply_add(long n, vec *sum)
-{
-    vec s[SUMS];
-    const vec x = sum[0], y = sum[1];
-    memcpy(s, sum, sizeof s);
-    for (long i = 0; i < n; i++) {
-        for (int k = 0; k < SUMS; k++) {
-            s[k] = s[k] * x + y;
-        }
+/* As wide as a register, of which all sums and both factors have one each. No clones: gcc 12 cuts wide
+ * vectors up before it makes them. */
+#define MULTIPLY_ADD(name, width, target)                                                                    \
+    target static void name(long n, float *sum)                                                              \
+    {                                                                                                        \
+        typedef float v __attribute__((vector_size((width)*4)));                                             \
+        v s[SUMS], x, y;                                                                                     \
+        memcpy(s, sum, sizeof s);                                                                            \
+        memcpy(&x, sum, sizeof x);                                                                           \
+        memcpy(&y, sum, sizeof y);                                                                           \
+        for (long i = 0; i < n; i++) {                                                                       \
+            for (int k = 0; k < SUMS; k++) {                                                                 \
+                s[k] = s[k] * x + y;                                                                         \
+            }                                                                                                \
+        }                                                                                                    \
+        memcpy(sum, s, sizeof s);                                                                            \
     }
-    memcpy(sum, s, sizeof s);
+MULTIPLY_ADD(multiply_add_plain, 4, )
+#ifdef TD_HAS_CLONES
+MULTIPLY_ADD(multiply_add_v3, 8, __attribute__((target("arch=x86-64-v3"))))
+MULTIPLY_ADD(multiply_add_v4, 16, __attribute__((target("arch=x86-64-v4"))))
+#endif
+
+/* Adds to all sums n times; how many floats a register has. */
+static int multiply_add(long n, float *sum)
+{
+#ifdef TD_HAS_CLONES
+    if (__builtin_cpu_supports("x86-64-v4")) {
+        multiply_add_v4(n, sum);
+        return 16;
+    }
+    if (__builtin_cpu_supports("x86-64-v3")) {
+        multiply_add_v3(n, sum);
+        return 8;
+    }
+#endif
+    multiply_add_plain(n, sum);
+    return 4;
 }
 
 double bench_peak_flops(void)
 {
     enum { N = 100000 };
-    vec sum[SUMS];
+    float sum[SUMS * WIDEST] = {0};
     double best = 0;
-    memset(sum, 0, sizeof sum);
     for (int i = 0; i < TRIES; i++) {
         const int64_t from_ns = td_now_ns();
-        multiply_add(N, sum);
-        const double flops = 2.0 * N * SUMS * WIDTH / (double)(td_now_ns() - from_ns);
+        const int width = multiply_add(N, sum);
+        const double flops = 2.0 * N * SUMS * width / (double)(td_now_ns() - from_ns);
         best = flops > best ? flops : best;
     }
-    sink = sum[0][0];
+    sink = sum[0];
     return best;
 }
 

@@ -21,9 +21,9 @@ import server
 from certificates import Certificates
 from server import CODE, Case, Server, serving
 
-import tensorflow as tf  # noqa: E402
 from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: E402
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc  # noqa: E402
+from messages import tf  # noqa: E402
 from tensorflow_serving.apis import get_model_status_pb2, inference_pb2, model_management_pb2, model_service_pb2_grpc  # noqa: E402
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc  # noqa: E402
 

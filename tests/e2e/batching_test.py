@@ -19,8 +19,8 @@ import tritonclient.grpc as tg
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import server  # noqa: E402
 from server import CODE, PATIENCE, SANITIZED, Case  # noqa: E402
+from messages import tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc  # noqa: E402
-import tensorflow as tf  # noqa: E402
 
 CLIENTS = 24
 ONE_LANE = "--lanes=1"

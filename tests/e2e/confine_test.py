@@ -13,53 +13,53 @@ import unittest
 
 import numpy as np
 
+from messages import tf  # noqa: E402
 import finetune_daemon
 from server import DAEMON, SANITIZED, Alone, Server, config
 
-import tensorflow as tf  # noqa: E402
 
 SECRET = "a-secret-of-this-host"
 RULE = "must stay inside its version's folder"
-
-
-class Reader(tf.Module):
-    """read(path string[]) -> the file's text; look(word string[?]) -> its line in words.txt; serving_default(x) -> x * w."""
-
-    def __init__(self, words):
-        super().__init__()
-        self.w = tf.Variable(np.full([1000], 2.0, np.float32))
-        self.table = tf.lookup.StaticHashTable(
-            tf.lookup.TextFileInitializer(words, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER), -1)
-
-    @tf.function(input_signature=[tf.TensorSpec([], tf.string, name="path")])
-    def read(self, path):
-        return {"text": tf.io.read_file(path)}
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="word")])
-    def look(self, word):
-        return {"at": self.table.lookup(word)}
-
-    @tf.function(input_signature=[tf.TensorSpec([], tf.string, name="path"), tf.TensorSpec([], tf.int32, name="n")])
-    def write(self, path, n):
-        saved = tf.raw_ops.SaveV2(prefix=path, tensor_names=["t"], shape_and_slices=[""], tensors=[tf.fill([n], 1.0)])
-        with tf.control_dependencies([saved]):
-            return {"path": tf.identity(path)}
-
-    @tf.function(input_signature=[tf.TensorSpec([], tf.string, name="text"), tf.TensorSpec([], tf.string, name="to")])
-    def double(self, text, to):
-        for _ in range(2):
-            text = tf.strings.regex_replace(text, "a", to)
-        return {"bytes": tf.strings.length(text)}
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
-    def call(self, x):
-        return {"y": x * self.w[0]}
 
 
 def make(where):
     words = os.path.join(where, "words.txt")
     with open(words, "w") as f:
         f.write("zero\none\ntwo\n")
+
+    class Reader(tf.Module):
+        """read(path string[]) -> the file's text; look(word string[?]) -> its line in words.txt; serving_default(x) -> x * w."""
+
+        def __init__(self, words):
+            super().__init__()
+            self.w = tf.Variable(np.full([1000], 2.0, np.float32))
+            self.table = tf.lookup.StaticHashTable(
+                tf.lookup.TextFileInitializer(words, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER), -1)
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.string, name="path")])
+        def read(self, path):
+            return {"text": tf.io.read_file(path)}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="word")])
+        def look(self, word):
+            return {"at": self.table.lookup(word)}
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.string, name="path"), tf.TensorSpec([], tf.int32, name="n")])
+        def write(self, path, n):
+            saved = tf.raw_ops.SaveV2(prefix=path, tensor_names=["t"], shape_and_slices=[""], tensors=[tf.fill([n], 1.0)])
+            with tf.control_dependencies([saved]):
+                return {"path": tf.identity(path)}
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.string, name="text"), tf.TensorSpec([], tf.string, name="to")])
+        def double(self, text, to):
+            for _ in range(2):
+                text = tf.strings.regex_replace(text, "a", to)
+            return {"bytes": tf.strings.length(text)}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+        def call(self, x):
+            return {"y": x * self.w[0]}
+
     m = Reader(words)
     tf.saved_model.save(m, f"{where}/plain", signatures={"serving_default": m.call, "read": m.read, "look": m.look, "write": m.write, "double": m.double})
     with open(f"{where}/secret", "w") as f:

@@ -14,7 +14,7 @@ import tritonclient.grpc as tg
 import server
 from server import Server
 
-import tensorflow as tf  # noqa: E402
+from messages import tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2  # noqa: E402
 
 N = 224 * 224 * 3

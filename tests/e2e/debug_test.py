@@ -12,13 +12,14 @@ import unittest
 import urllib.error
 import urllib.request
 
+import server
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 DAEMON = os.environ.get("TENSORD", os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "tensord"))
 CTL = os.path.join(os.path.dirname(DAEMON), "tensorctl")
 
 
-def save(path):
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+def make(where):
     import tensorflow as tf
 
     class Model(tf.Module):
@@ -42,14 +43,14 @@ def save(path):
             return {"count": self.count.assign_add(by), "noise": noise}
 
     m = Model()
-    tf.saved_model.save(m, path, signatures={"serving_default": m.call, "add": m.add})
+    tf.saved_model.save(m, os.path.join(where, "1"), signatures={"serving_default": m.call, "add": m.add})
 
 
 class Debug(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.dir = tempfile.mkdtemp(prefix="tensord-debug.")
-        save(os.path.join(cls.dir, "m", "1"))
+        server.copy_of(server.made(make), os.path.join(cls.dir, "m"))
         cls.daemons = []
         cls.grpc, cls.rest = cls.start("--enable_debug_api")
         _, cls.off = cls.start()

@@ -21,6 +21,7 @@ import tensorflow as tf  # noqa: E402
 from tensorflow_serving.apis import classification_pb2, get_model_metadata_pb2, get_model_status_pb2, inference_pb2  # noqa: E402
 from tensorflow_serving.apis import model_management_pb2, model_service_pb2_grpc, predict_pb2  # noqa: E402
 from tensorflow_serving.apis import prediction_service_pb2_grpc, regression_pb2  # noqa: E402
+import messages  # noqa: E402
 
 
 class Daemon(Server):
@@ -260,6 +261,39 @@ class Served(Case):
         self.assertEqual(len(r.outputs["y"].float_val), 1000)
         with self.fails(CODE.RESOURCE_EXHAUSTED):   # 68 MB of zeros are a few KB on the wire
             self.d.predict.Predict(request({"x": np.zeros(17 << 20, np.float32)}), 30, compression=grpc.Compression.Gzip)
+
+
+class Messages(unittest.TestCase):
+    """What the other tests encode without TensorFlow is what TensorFlow encodes."""
+
+    def test_tensors(self):
+        values = [0, 1.5, 1 << 20, True, ["no", "é"], [[1, 2], [3, 4]], [0.5, 2]]
+        for t in messages.DTYPES:
+            for shape in (), (1,), (2, 3), (0, 2):
+                n = int(np.prod(shape))
+                values.append(np.full(shape, b"a\0b", object) if t == object else (np.arange(n) - (t.kind in "if") > 0 if t.kind == "b" else np.arange(n)).reshape(shape).astype(t))
+        for v in values:
+            whole = tf.make_tensor_proto(v)
+            self.assertEqual(messages.make_tensor_proto(v).SerializeToString(), whole.SerializeToString(), v)
+            typed = type(whole)(dtype=whole.dtype, tensor_shape=whole.tensor_shape)
+            if np.size(v):  # one value for all
+                first = np.asarray(v, object if isinstance(v, list) and isinstance(v[0], str) else None).reshape(-1)[0]
+                typed.MergeFrom(tf.make_tensor_proto(first, dtype=whole.dtype, shape=[]))
+                typed.tensor_shape.CopyFrom(whole.tensor_shape)
+            for p in whole, typed:
+                got, want = messages.make_ndarray(p), tf.make_ndarray(p)
+                self.assertEqual((got.dtype, got.shape, got.tolist()), (want.dtype, want.shape, want.tolist()))
+
+    def test_records(self):
+        with server.folder() as where:
+            rows, paths = [b"", b"one", bytes(range(256)) * 9], [os.path.join(where, name) for name in "ab"]
+            for path, writer in zip(paths, (messages.TFRecordWriter, tf.io.TFRecordWriter)):
+                with writer(path) as w:
+                    for r in rows:
+                        w.write(r)
+            with open(paths[0], "rb") as a, open(paths[1], "rb") as b:
+                self.assertEqual(a.read(), b.read())
+            self.assertEqual(messages.records_of(paths[1]), rows)
 
 
 class Reflection(Case):

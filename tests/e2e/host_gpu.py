@@ -7,7 +7,11 @@ import server
 BUILD = os.path.join(os.path.dirname(server.DAEMON), "tests")
 MODULE = os.path.join(BUILD, "host_cuda", "tensord_cuda.so")
 # Threads of a block share memory that is thread-local on the host.
-DRIVER = {"LD_LIBRARY_PATH": os.path.join(BUILD, "fake_cuda"), "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=1048576"}
+DRIVER = {"LD_LIBRARY_PATH": os.path.join(BUILD, "fake_cuda") + ":" + os.path.join(BUILD, "host_cuda", "fake_nvrtc"),
+          "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=1048576"}
+
+# The same with the management library, of which there is a fake, too.
+MANAGED = {**DRIVER, "LD_LIBRARY_PATH": DRIVER["LD_LIBRARY_PATH"] + ":" + os.path.join(BUILD, "fake_nvml")}
 
 
 @contextlib.contextmanager

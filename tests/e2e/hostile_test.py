@@ -15,7 +15,7 @@ import numpy as np
 import server
 from server import CODE, MODELS, PATIENCE, Alone, Server, config
 
-import tensorflow as tf  # noqa: E402
+from messages import tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc  # noqa: E402
 
 WIDE = 1 << 20  # floats of a variable: enough pages that some are not in memory

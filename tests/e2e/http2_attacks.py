@@ -132,8 +132,8 @@ def silent_calls(port, n, address="127.0.0.2", path=PREDICT, of_one=1000, confir
     for k in range(0, n, of_one):
         p = Peer(port, address=address)
         if confirms:
+            server.until(lambda: p.got)  # what comes first are the server's settings; none are in force that it has not sent yet
             p.send(frame(SETTINGS, 1, 0))
-            time.sleep(0.3)
         p.send(b"".join(frame(HEADERS, END_HEADERS, 2 * i + 1, call_headers(path)) for i in range(min(of_one, n - k))))
         peers.append(p)
     return peers

@@ -14,7 +14,7 @@ import numpy as np
 
 from server import Case
 
-import tensorflow as tf  # noqa: E402
+from messages import tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2  # noqa: E402
 
 SECONDS = 2

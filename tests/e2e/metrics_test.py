@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import server
 from server import CODE, Case, Server, serving
 
-import tensorflow as tf  # noqa: E402
+from messages import tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc, regression_pb2  # noqa: E402
 
 PATH = "/monitoring/prometheus/metrics"

@@ -10,7 +10,7 @@ import unittest
 from server import CODE, DAEMON, ROOT, Case, Server, config
 
 import numpy as np
-import tensorflow as tf  # noqa: E402
+from messages import tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc  # noqa: E402
 
 MODEL = os.path.join(ROOT, "tests", "op_library", "model")

@@ -3,19 +3,16 @@
     build/venv/bin/python tests/e2e/placement_test.py
 """
 import os
-import shutil
-import tempfile
 import unittest
 
-from server import config, serving
+from messages import tf  # noqa: E402
+from server import config, made, serving
 
-import tensorflow as tf  # noqa: E402
-
-v1 = tf.compat.v1
 
 
 def make(where):
     """anywhere(x) -> y = -x     gpu(x) -> y = x + x on /gpu:0     cpu(x) -> y = x * x on /cpu:0"""
+    v1 = tf.compat.v1
     info = v1.saved_model.build_tensor_info
     with tf.Graph().as_default(), v1.Session() as session:
         x = v1.placeholder(tf.float32, [None], "x")
@@ -24,7 +21,7 @@ def make(where):
             ys["gpu"] = tf.add(x, x, "twice")
         with tf.device("/cpu:0"):
             ys["cpu"] = tf.multiply(x, x, "square")
-        builder = v1.saved_model.Builder(where)
+        builder = v1.saved_model.Builder(os.path.join(where, "1"))
         builder.add_meta_graph_and_variables(session, ["serve"], {
             k: v1.saved_model.build_signature_def({"x": info(x)}, {"y": info(y)}, "tensorflow/serving/predict") for k, y in ys.items()})
         builder.save()
@@ -33,13 +30,7 @@ def make(where):
 class Placement(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.dir = tempfile.mkdtemp(prefix="tensord-placement.")
-        make(os.path.join(cls.dir, "model", "1"))
-        cls.files = {"models.config": config(("placed", os.path.join(cls.dir, "model")))}
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.dir, True)
+        cls.files = {"models.config": config(("placed", made(make)))}
 
     def ask(self, server, signature):
         return server.post("/v1/models/placed:predict", {"signature_name": signature, "inputs": {"x": [3.0]}})

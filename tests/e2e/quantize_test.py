@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 import server
 from server import DAEMON, ROOT, serving
 
-import tensorflow as tf  # noqa: E402
+from messages import tf  # noqa: E402
 from tensorflow_serving.apis import prediction_log_pb2  # noqa: E402
 
 DIGITS = load_digits()

@@ -13,7 +13,7 @@ import numpy as np
 import server
 from server import Server, config, until
 
-import tensorflow as tf  # noqa: E402
+from messages import records_of, tf  # noqa: E402
 from tensorflow_serving.apis import inference_pb2, predict_pb2, prediction_log_pb2, prediction_service_pb2_grpc, regression_pb2  # noqa: E402
 
 
@@ -34,7 +34,7 @@ def daemon(models, *flags, **kw):
 def records(d, prefix):
     out = []
     for path in sorted(glob.glob(os.path.join(d.dir, "logs", prefix + "-*.tfrecord"))):
-        out += [prediction_log_pb2.PredictionLog.FromString(r.numpy()) for r in tf.data.TFRecordDataset(path)]
+        out += [prediction_log_pb2.PredictionLog.FromString(r) for r in records_of(path)]
     return out
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import server
 from server import PATIENCE, SANITIZED, Server, config, serving
 
-import tensorflow as tf  # noqa: E402
+from messages import tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc  # noqa: E402
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -87,6 +87,12 @@ def counted(d, outcome):
     return 0
 
 
+def make_loud(where):
+    m = tf.Module()
+    m.f = tf.function(lambda x: (tf.print("sum is", tf.reduce_sum(x)), x)[1], input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+    tf.saved_model.save(m, f"{where}/1", signatures=m.f)
+
+
 def request(x):
     r = predict_pb2.PredictRequest()
     r.model_spec.name = "half"
@@ -152,11 +158,7 @@ class Spans(unittest.TestCase):
 
     def test_log_lines_carry_the_trace_of_their_request(self):
         """Those of the front end and those of ops that print; of the caller's trace without a collector, and with one of the span that it gets."""
-        where = self.enterContext(server.folder())
-        m = tf.Module()
-        m.f = tf.function(lambda x: (tf.print("sum is", tf.reduce_sum(x)), x)[1], input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
-        tf.saved_model.save(m, f"{where}/1", signatures=m.f)
-        files = {"models.config": config(("loud", where))}
+        files = {"models.config": config(("loud", server.made(make_loud)))}
         sent = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
         for flags in ((), (f"--otlp_endpoint={self.collector.url}", "--trace_sampling=0")):
             with serving("--log_format=json", *flags, versions={}, files=files) as d:

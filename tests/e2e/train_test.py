@@ -7,6 +7,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import random
 import shutil
 import signal
@@ -87,10 +88,10 @@ class Jobs(unittest.TestCase):
     def path(self, *names):
         return os.path.join(self.dir, *names)
 
-    def job(self, name="job.json", epochs=3, batch=16, validation=None, **tensord):
+    def job(self, name="job.json", epochs=3, batch=16, validation=None, file="train.jsonl", **tensord):
         """Writes a job; returns its path."""
         tensord = {"loss": {"name": "sparse_categorical_crossentropy"}, "optimizer": {"name": "adam", "learning_rate": 0.01}, "shuffle": False, **tensord}
-        body = {"model": "m", "training_file": "train.jsonl", "validation_file": validation, "seed": 5,
+        body = {"model": "m", "training_file": file, "validation_file": validation, "seed": 5,
                 "method": {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": epochs, "batch_size": batch}}}, "tensord": tensord}
         with open(self.path(name), "w") as f:
             json.dump(body, f)
@@ -160,6 +161,16 @@ class TestAgainstFit(Jobs):
         with environment(HOST_CUDA_DEBUG="1", HOST_CUDA_WORKERS="2", **DRIVER):
             self.run_job(self.job(), *gpu_flags())
         self.check_weights(self.path("base", "2"), self.fit(keras.optimizers.Adam(0.01), 3)[0])
+        said = []
+        for n in 64, 256:  # one epoch, whose end alone saves
+            write_rows(self.path("long.jsonl"), *rows(n, 1))
+            shutil.rmtree(self.path("job.work"), True)
+            with environment(**DRIVER):
+                p = self.run_job(self.job(epochs=1, file="long.jsonl"), *gpu_flags("--log_device_placement=true", "--output=" + self.path(f"after_{n}")))
+            said.append([int(n) for n in re.search(r"(\d+) kernels launched, \d+ copies of (\d+) bytes to and from the host", p.stdout + p.stderr).groups()])
+        # Twelve steps more send their batches, and fetch a few numbers: weights and slots stay.
+        self.assertGreater(said[1][0], 2 * said[0][0])
+        self.assertLess(said[1][1] - said[0][1], 12 * 1000)
         p = self.run_job(self.job(), "--devices=gpu", status=OTHER)
         self.assertIn("--devices=gpu: there is no NVIDIA driver", p.stderr)
 

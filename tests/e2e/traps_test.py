@@ -13,7 +13,7 @@ import numpy as np
 import server
 from server import CODE, MODELS, Case, Server, serving
 
-import tensorflow as tf  # noqa: E402
+from messages import tf  # noqa: E402
 from tensorflow_serving.apis import classification_pb2, get_model_metadata_pb2, inference_pb2, predict_pb2  # noqa: E402
 from tensorflow_serving.apis import prediction_service_pb2_grpc, regression_pb2  # noqa: E402
 

@@ -16,7 +16,7 @@ import requests
 
 from server import MODELS, PATIENCE, Alone, Server, config, free_port, until
 
-import tensorflow as tf  # noqa: E402
+from messages import tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2, prediction_service_pb2_grpc  # noqa: E402
 
 HALF = os.path.join(MODELS, "half")

@@ -12,7 +12,7 @@ import numpy as np
 import server
 from server import MODELS, Server, serving
 
-import tensorflow as tf  # noqa: E402
+from messages import tf  # noqa: E402
 from tensorflow_serving.apis import prediction_log_pb2  # noqa: E402
 
 

@@ -17,10 +17,10 @@ import numpy as np
 import server
 from server import CODE, MODELS, PATIENCE, Case, Server, serving
 
-import tensorflow as tf  # noqa: E402
 from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: E402
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase  # noqa: E402
 from google.protobuf import descriptor_pool, message_factory  # noqa: E402
+from messages import tf  # noqa: E402
 from tensorflow_serving.apis import classification_pb2, get_model_metadata_pb2, get_model_status_pb2, inference_pb2  # noqa: E402
 from tensorflow_serving.apis import model_management_pb2, model_service_pb2_grpc, predict_pb2, prediction_service_pb2_grpc  # noqa: E402
 from tensorflow_serving.apis import regression_pb2  # noqa: E402

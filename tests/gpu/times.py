@@ -47,7 +47,7 @@ def main():
     print("| model | GPU us | CPU us | CPU / GPU |\n|---|---|---|---|")
     for suite in args.suites:
         for name, signature, inputs in first_cases(suite):
-            models = [golden.Model(lib, os.path.join(suite, "models", name), gpu=g) for g in (args.gpu, None)]
+            models = [golden.Model(lib, os.path.abspath(os.path.join(suite, "models", name)), gpu=g) for g in (args.gpu, None)]
             try:
                 runs = [lambda m=m: m.run(signature, inputs) for m in models]
                 for run in runs:

@@ -52,6 +52,11 @@ cudaError_t cudaSetDevice(int device)
     return sticky(device);
 }
 
+cudaError_t cudaInitDevice(int device, unsigned, unsigned)
+{
+    return is_device(device) ? cudaSuccess : note(cudaErrorInvalidDevice);
+}
+
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
     if (!is_device(device)) {
@@ -70,7 +75,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
     prop->maxThreadsDim[2] = 64;
     prop->maxGridSize[0] = 0x7FFFFFFF;
     prop->maxGridSize[1] = prop->maxGridSize[2] = 0xFFFF;
-    prop->major = 8;
+    prop->major = device == config().old ? 7 : 8;
+    prop->pciBusID = device + 1;
     prop->multiProcessorCount = config().workers;
     prop->maxThreadsPerMultiProcessor = 2048;
     prop->concurrentKernels = 1;

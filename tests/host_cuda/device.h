@@ -1,8 +1,8 @@
 /* tests/host_cuda/device.h - the runtime's state: devices, streams and the work in their queues.
  *
- * One lock guards all of it (`mu`), one condition tells of every change (`changed`). A stream is a thread
- * that does its queue's work in order; a piece of work may wait for others first, and that is all there is of
- * events, of the legacy stream's rule and of the host's waiting: each is a dependency on a piece of work.
+ * One lock guards all of it (`mu`). A stream is a thread that does its queue's work in order; a piece of work
+ * may wait for others first, and that is all there is of events, of the legacy stream's rule and of the
+ * host's waiting: each is a dependency on a piece of work.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_TESTS_HOST_CUDA_DEVICE_H
@@ -37,15 +37,14 @@ struct work {
     std::shared_ptr<const op> todo;
     std::vector<std::shared_ptr<work>> after;
     moment at;
-    vector_clock before; /* what it comes after */
-    bool done = false;   /* under mu */
+    vector_clock before;                /* what it comes after */
+    bool done = false, awaited = false; /* under mu; somebody waits for it */
     std::chrono::steady_clock::time_point when;
 };
 
 struct capture;
 
 extern std::mutex mu;
-extern std::condition_variable &changed;
 typedef std::unique_lock<std::mutex> locked;
 
 int current_device();
@@ -91,6 +90,7 @@ struct CUstream_st {
     int device = 0, number = 0; /* number: its place in clocks */
     bool blocking = true, legacy = false, stopping = false;
     std::deque<std::shared_ptr<host_cuda::work>> queue;
+    std::condition_variable more;          /* in the queue, or stopping */
     std::shared_ptr<host_cuda::work> last; /* NULL: nothing yet */
     host_cuda::vector_clock clock;
     std::thread thread;

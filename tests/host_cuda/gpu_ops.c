@@ -17,11 +17,38 @@ static const struct reason {
     {"Control flow and calls", "which step is next is decided there; what bodies compute is placed step by "
                                "step"},
     {"Strings and objects", "their elements are no plain numbers"},
-    {"Shapes", "the result follows from shapes alone, or is one, and is wanted on the host"},
+    {"Shapes",
+     "the result follows from shapes alone, or is one, or a few numbers such as axes, and is wanted on "
+     "the host"},
     {"Sizes", "how large a result is follows from values, which would have to come back first"},
     {"No kernel yet", "they could run on a GPU"},
 };
 enum reason_number { REFUSED, STATE, CONTROL, OBJECTS, SHAPES, SIZES, NOT_YET, N_REASONS };
+
+/* What a shape function cannot tell without the values, and what is mostly an axis, a size or an order. */
+static const char *const BY_VALUE[] = {"DynamicPartition",
+                                       "DynamicStitch",
+                                       "ListDiff",
+                                       "ParallelDynamicStitch",
+                                       "SparseSegmentMeanGradV2",
+                                       "SparseSegmentSqrtNGradV2",
+                                       "SparseSegmentSumGradV2",
+                                       "Unique",
+                                       "UniqueV2",
+                                       "UniqueWithCounts",
+                                       "UniqueWithCountsV2",
+                                       "Where"};
+static const char *const SMALL[] = {"InvertPermutation", "LinSpace", "Range", "UnravelIndex"};
+
+#define IS_IN(name, list) is_in(name, list, (int)(sizeof(list) / sizeof *(list)))
+static bool is_in(const char *name, const char *const *list, int n)
+{
+    bool is = false;
+    for (int i = 0; i < n; i++) {
+        is = is || strcmp(name, list[i]) == 0;
+    }
+    return is;
+}
 
 static bool has_objects(const struct td_arg_def *args, int n)
 {
@@ -45,10 +72,11 @@ static enum reason_number reason_of(const struct td_op_def *d)
     }
     return flags & TD_OP_REFUSED                                                      ? REFUSED
            : calls || (flags & control) != 0                                          ? CONTROL
-           : flags & (TD_OP_STATEFUL | TD_OP_HANDLE | TD_OP_KEEPS | TD_OP_NO_FOLD)    ? STATE
+           : flags & (TD_OP_STATEFUL | TD_OP_HANDLE | TD_OP_NO_FOLD)                  ? STATE
            : has_objects(d->in, d->n_in) || has_objects(d->out, d->n_out)             ? OBJECTS
            : (flags & TD_OP_SHAPE_ONLY) != 0 || d->op->host_out != 0 || d->n_out == 0 ? SHAPES
-           : d->op->infer == NULL                                                     ? SIZES
+           : IS_IN(d->name, SMALL)                                                    ? SHAPES
+           : d->op->infer == NULL || IS_IN(d->name, BY_VALUE)                         ? SIZES
                                                                                       : NOT_YET;
 }
 

@@ -83,10 +83,13 @@ cudaError_t launch(const kernel_type &type, const launch_shape &shape, void **ar
     });
 }
 
-const void *remember(const kernel_type &type)
+const void *remember(const kernel_type &type, const char *name)
 {
     const quiet q;
     const locked l(mu);
+    if (name != nullptr) { /* where something else was unloaded from, maybe */
+        kernels[type.kernel] = {name, 0, SHARED, {}};
+    }
     facts(type.kernel).type = type;
     return type.kernel;
 }

@@ -17,6 +17,8 @@ struct settings {
     bool debug;
     uint64_t seed;
     unsigned delay_us;
+    unsigned long fail_at;
+    int old;
 };
 
 const settings &config();

@@ -19,15 +19,16 @@ namespace host_cuda
 {
 
 std::mutex mu;
-std::condition_variable &changed = *new std::condition_variable; /* threads wait on it when main ends */
 
 namespace
 {
 
 /* All under mu. */
+auto &ended = *new std::condition_variable; /* work that is awaited; threads wait when main ends */
 auto &streams = *new std::vector<CUstream_st *>;
 CUstream_st *legacy[MAX_DEVICES];
 cudaError_t failure_to_come[MAX_DEVICES];
+unsigned long n_work; /* so far, on the first device */
 int n_streams;
 
 thread_local bool stream_thread;
@@ -44,11 +45,15 @@ void do_work(locked &l, CUstream_st *s, work *w, draws *d)
 {
     cudaError_t &to_come = failure_to_come[s->device];
     bool run = static_cast<bool>(w->todo->run);
+    if (run && s->device == 0 && ++n_work == config().fail_at) {
+        to_come = cudaErrorLaunchFailure;
+    }
     if (to_come != cudaSuccess && run) {
         set_sticky(s->device, to_come);
         to_come = cudaSuccess;
         run = false; /* also when the error is taken away during the delay */
     }
+    auto todo = std::move(w->todo);
     l.unlock();
     delay(d);
     {
@@ -58,16 +63,26 @@ void do_work(locked &l, CUstream_st *s, work *w, draws *d)
             tell_acquire(&a->done);
         }
         if (run && sticky(s->device) == cudaSuccess) {
-            w->todo->run();
+            todo->run();
         }
         tell_release(&w->done);
+        todo = nullptr; /* with what it holds, which others may let go of after us */
     }
     l.lock();
     w->done = true;
     w->when = std::chrono::steady_clock::now();
     w->after.clear();
-    w->todo = nullptr;
-    changed.notify_all();
+    if (w->awaited) {
+        ended.notify_all();
+    }
+}
+
+void await_end(locked &l, const std::shared_ptr<work> &w)
+{
+    while (!w->done) {
+        w->awaited = true;
+        ended.wait(l);
+    }
 }
 
 void stream_main(CUstream_st *s)
@@ -79,16 +94,14 @@ void stream_main(CUstream_st *s)
     draws d(0, static_cast<uint64_t>(s->number));
     for (;;) {
         while (s->queue.empty() && !s->stopping) {
-            changed.wait(l);
+            s->more.wait(l);
         }
         if (s->queue.empty()) {
             break;
         }
         const auto w = s->queue.front();
         for (const auto &a : w->after) {
-            while (!a->done) {
-                changed.wait(l);
-            }
+            await_end(l, a);
         }
         s->queue.pop_front();
         do_work(l, s, w.get(), &d);
@@ -165,7 +178,7 @@ std::shared_ptr<work> queue_work(CUstream_st *s, const std::shared_ptr<const op>
     }
     s->queue.push_back(w);
     s->last = w;
-    changed.notify_all();
+    s->more.notify_one();
     return w;
 }
 
@@ -194,9 +207,7 @@ void wait_for(locked &l, const std::shared_ptr<work> &w)
     if (w == nullptr) {
         return;
     }
-    while (!w->done) {
-        changed.wait(l);
-    }
+    await_end(l, w);
     host_learns(w);
 }
 
@@ -253,7 +264,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
         return note(cudaErrorInvalidResourceHandle);
     }
     stream->stopping = true;
-    changed.notify_all();
+    stream->more.notify_one();
     l.unlock();
     stream->thread.join();
     l.lock();

@@ -16,7 +16,7 @@ ROOMS = ("core", "kernels", "proto", "server", "clients", "tests", "deploy", "do
 README_LINES, README_COLUMNS = 200, 120
 
 # Flags of other programs that the pages show.
-OTHERS = """flag preset build install prefix target test-dir output-on-failure cflags libs health-cmd no-healthcheck read-only
+OTHERS = """flag preset build install prefix target test-dir output-on-failure cflags libs health-cmd no-healthcheck gpus read-only
     http-restricted-api grpc-restricted-protocol grpc-use-ssl trace-config exit-timeout-secs rate-limit""".split()
 
 

@@ -17,7 +17,7 @@ HOME = {
     "free": ("mem.c", "buffer.c"),
     "strdup": (), "strndup": ("embed.c",), "asprintf": (), "vasprintf": (),   # embed.c: what callers of the C API free
     "printf": (), "puts": (), "putchar": (),
-    "abort": ("status.c",), "exit": (), "_exit": ("main.c", "drain.c"), "quick_exit": (),
+    "abort": ("status.c",), "exit": (), "_exit": ("main.c", "drain.c", "local_ranks.c"), "quick_exit": (),
 }
 CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED + list(HOME)) + r")\s*\(")
 LEFT_OVER = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\s*\(?#\d)")

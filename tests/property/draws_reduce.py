@@ -27,10 +27,15 @@ def logical(s):
     return {"input": x, "axis": axes_of(s, x.ndim)}, {"keep_dims": s.chance(0.5)}
 
 
+def rows(s, least, most=4):
+    """A shape; at times of long rows, which kernels divide among threads."""
+    return (s.int(1, 2), s.int(1000, 2500)) if s.chance(0.12) else s.shape(least, most)
+
+
 def arg(s):
     """NaN is never greater than anything: no draw holds one, where a vector's answer depends on the lane."""
     d = s.dtype()
-    x = s.ties(d, s.shape(0 if s.chance(0.1) else 1, 4 if s.chance(0.9) else 7))
+    x = s.ties(d, rows(s, 0 if s.chance(0.1) else 1, 4 if s.chance(0.9) else 7))
     if x.size and d not in ("bool",) and s.chance(0.3):
         x = np.where(s.r.random(x.shape) < 0.3, s.one([e for e in edges_of(d) if e == e]), x).astype(x.dtype)
     return {"input": x, "dimension": np.array(axis_of(s, x.ndim), s.one(I))}, {"output_type": s.one(I + (["int16", "uint16"] if s.op == "ArgMax" else []))}
@@ -47,7 +52,7 @@ def scan(s):
 def top_k(s):
     """Equal values keep their order. What is not sorted is compared by its sum."""
     d = s.dtype()
-    x = s.ties(d, s.shape(0 if s.chance(0.05) else 1, 4))
+    x = s.ties(d, rows(s, 0 if s.chance(0.05) else 1))
     if x.size and s.chance(0.2):
         x = np.where(s.r.random(x.shape) < 0.3, s.one([e for e in edges_of(d) if e == e]), x).astype(x.dtype)
     k = s.int(-1 if s.chance(0.05) else 0, (x.shape[-1] if x.ndim else 1) + s.chance(0.05))
@@ -70,7 +75,7 @@ def in_top_k(s):
 
 
 def nth(s):
-    x = s.ties(s.dtype(), s.shape(1, 4))
+    x = s.ties(s.dtype(), rows(s, 1))
     return {"input": x, "n": np.int32(s.int(-1 if s.chance(0.1) else 0, max(x.shape[-1] - 1, 0) + s.chance(0.1)))}, {"reverse": s.chance(0.5)}
 
 

@@ -74,3 +74,43 @@ def windows_in_the_padding(folder):
     save(folder, {k: (add(*how[:2]), specs) for k, how in kinds.items()})
     for k, how in kinds.items():
         yield case({"x": floats(3, 2, 4, 3, 22), "w": floats(1, 2, 3, 22, 40), "z": floats(2, 2, *how[2], 40)}, signature=k)
+
+
+@model(rtol=1e-4, atol=1e-4, vary=False)
+def many_indices(folder):
+    """More of them than one pass of a sort holds, slices of more than a block's threads, and indices that are made where they are used; some are wrong."""
+    raw = tf.raw_ops
+
+    def sums(x, at):
+        seen = tf.nn.relu(x)
+        row = tf.reduce_sum(seen, 1)
+        return {"scatter": tf.scatter_nd(at[:, None], seen, [1000, 3]), "last": tf.tensor_scatter_nd_update(tf.zeros([1000, 3]), at[:, None], seen), "most": tf.tensor_scatter_nd_max(tf.zeros([1000, 3]), at[:, None], seen),
+                "segments": tf.math.unsorted_segment_sum(seen, at, 1000), "means": tf.math.unsorted_segment_mean(seen, at % 7 - 1, 6), "one": tf.math.unsorted_segment_max(row, at * 0, 2),
+                "ordered": tf.math.segment_mean(seen, tf.sort(at)), "root": tf.sparse.segment_sqrt_n(seen, tf.range(tf.shape(at)[0]), at * 0, num_segments=2),
+                "grad": raw.SparseSegmentMeanGrad(grad=seen[:1000], indices=at, segment_ids=tf.sort(at), output_dim0=1000)}
+
+    def slices(x, at):
+        wide = tf.nn.relu(tf.tile(x, [1, 4000]))
+        return {"rows": tf.gather(wide, at), "columns": tf.gather(wide, at * 1000, axis=1), "batched": tf.gather(tf.reshape(wide, [3, 4, 3000]), tf.stack([at, at + 1, at]), axis=2, batch_dims=1), "nd": tf.gather_nd(wide, tf.stack([at, at * 1000], 1)),
+                "halves": tf.gather(tf.cast(wide, tf.float16), at)}
+
+    def computed(x, by):
+        at = tf.cast(tf.nn.relu(x) * by, tf.int32)
+        return {"rows": tf.gather(x, at), "nd": tf.gather_nd(x, at[:, None]), "sums": tf.math.unsorted_segment_sum(x, at, tf.shape(x)[0])}
+    def chain(x, at, wrong):
+        """More gathers than a run has words for what is refused; one of them may be."""
+        n = tf.shape(x)[0]
+        for k in range(80):
+            x = tf.gather(x * 1.01 + 0.5, tf.math.floormod(at + k, n) + (wrong if k == 70 else 0))
+        return {"y": x}
+    save(folder, {"chain": (chain, {"x": ([None, 4], F), "at": ([None], I), "wrong": ([], I)}), "sums": (sums, {"x": ([None, 3], F), "at": ([None], I)}), "slices": (slices, {"x": ([3, 3], F), "at": ([None], I)}), "computed": (computed, {"x": ([None], F), "by": ([], F)})})
+    draw = np.random.default_rng(5)
+    for n in (1500, 2048, 2049, 9000):
+        yield case({"x": floats(n, n, 3), "at": np.append(draw.integers(0, 1000, n - 1), 999).astype(np.int32)}, signature="sums", id=f"sums{n}")
+    yield case({"x": floats(1, 2000, 3), "at": np.append(np.full(1999, 999), -1).astype(np.int32)}, signature="sums", id="wrong")
+    yield case({"x": floats(2, 3, 3), "at": [0, 2, 1, 1, 2]}, signature="slices")
+    yield case({"x": floats(2, 3, 3), "at": [0, 2, 3]}, signature="slices", id="past")
+    yield case({"x": floats(3, 100), "by": 99.0}, signature="computed")
+    yield case({"x": floats(3, 100), "by": 120.0}, signature="computed", id="too_far")
+    for wrong in (0, 9):
+        yield case({"x": floats(4, 5, 4), "at": [3, 0, 4, 1, 1], "wrong": wrong}, signature="chain", id=f"chain{wrong}")

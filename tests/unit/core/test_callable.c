@@ -270,9 +270,40 @@ TEST(first_calls_at_once_trace_once)
     end();
 }
 
+/* Whether a run of `op` may be had again, once two have been. */
+static bool repeats(const char *op)
+{
+    struct td_callable *f;
+    const struct td_shape shape = td_shape_vector(3);
+    struct td_tensor x, y;
+    made_start(&m);
+    made_add(&m.graph, "x", "X", "");
+    made_add(&m.graph, "y", op, "x");
+    CHECK_INT(compile("y", &f), TD_OK);
+    CHECK(!td_callable_repeats(f));
+    CHECK_INT(td_tensor_new(&x, TD_FLOAT, &shape, &m.err), TD_OK);
+    memset(x.data, 0, td_tensor_bytes(&x));
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(td_callable_run(f, &x, &y, NULL, &m.err), TD_OK);
+        td_tensor_clear(&y);
+    }
+    const bool yes = td_callable_repeats(f);
+    td_tensor_clear(&x);
+    end();
+    return yes;
+}
+
+TEST(a_run_may_be_had_again_unless_it_has_effects)
+{
+    CHECK(repeats("Neg"));
+    CHECK(repeats("Draw"));
+    CHECK(!repeats("Effect"));
+}
+
 TEST_MAIN(RUN(a_new_leading_dimension_is_no_new_trace) RUN(the_least_recently_used_goes)
               RUN(short_of_memory_plans_go_by_age) RUN(a_new_shape_takes_the_room_of_old_ones)
                   RUN(another_dtype_is_refused_with_tensorflows_words)
                       RUN(calls_are_counted_by_concrete_function) RUN(what_is_missing_is_named)
                           RUN(an_op_that_is_not_known_is_refused_behind_an_identity)
-                              RUN(first_calls_at_once_trace_once))
+                              RUN(first_calls_at_once_trace_once)
+                                  RUN(a_run_may_be_had_again_unless_it_has_effects))

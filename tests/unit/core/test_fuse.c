@@ -1,4 +1,4 @@
-/* tests/unit/core/test_fuse.c - core/compile/pass_fuse.c and kernels/cpu/fused_*.c: what becomes one
+/* tests/unit/core/test_fuse.c - core/compile/pass_fuse.c and kernels/fused/fused_*.c: what becomes one
  * step, what must not, and that results stay.
  *
  * SPDX-License-Identifier: Apache-2.0 */

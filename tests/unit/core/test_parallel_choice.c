@@ -100,5 +100,20 @@ TEST(a_helper_that_never_comes_is_not_called_for_ever)
     CHECK(s.calls <= 100 * EVERY * (PATIENCE + 1) / (PATIENCE + EVERY) + PATIENCE);
 }
 
-TEST_MAIN(RUN(the_faster_way_is_taken) RUN(a_try_that_is_due_waits_for_a_helper_to_wake)
-              RUN(a_helper_that_never_comes_is_not_called_for_ever))
+/* A sleeping helper is worth waking for what takes much longer than that. */
+TEST(first_runs_are_shared_where_they_are_long_by_an_estimate)
+{
+    const int64_t shares[] = {TD_WAKE_NS + 1, TD_WAKE_NS, 0};
+    for (int i = 0; i < 3; i++) {
+        struct td_parallel_cost c = {0};
+        struct sleeper s = asleep();
+        const enum td_parallel_way want = i == 0 ? TD_PARALLEL_TOGETHER : TD_PARALLEL_ALONE;
+        CHECK_INT(td_parallel_choose(&c, &s.pool, shares[i]), want);
+        CHECK_INT(td_parallel_choose(&c, &s.pool, shares[i]), want);
+        CHECK_INT(td_parallel_choose(&c, &s.pool, shares[i]), TD_PARALLEL_ALONE_TIMED);
+    }
+}
+
+TEST_MAIN(RUN(the_faster_way_is_taken) RUN(first_runs_are_shared_where_they_are_long_by_an_estimate)
+              RUN(a_try_that_is_due_waits_for_a_helper_to_wake)
+                  RUN(a_helper_that_never_comes_is_not_called_for_ever))

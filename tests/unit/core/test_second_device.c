@@ -30,7 +30,7 @@ static struct td_device *device;
 static struct td_servable *load(const struct td_device *d)
 {
     struct td_err err = {0};
-    struct td_servable_opts opts = {.ops = engine.ops, .device = d};
+    struct td_servable_opts opts = {.ops = engine.ops, .devices = {{d}, 1}};
     struct td_servable *s = NULL;
     CHECK_OK(td_servable_load("digits", 1, DIGITS_DIR, &opts, &s, &err));
     return s;

@@ -1,5 +1,6 @@
 /* tests/unit/kernels/test_gemm.c - kernels/cpu/gemm_few.c: against the plain product, and rows alone against
- * rows together; kernels/cpu/gemm_panels.c: against gemm_few.c, bit for bit.
+ * rows together; kernels/cpu/gemm_panels.c: against gemm_few.c, bit for bit; kernels/cpu/dnnl_pack.c: what is
+ * packed, when, and where.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -165,6 +166,114 @@ TEST(a_square_matrix_and_its_transpose_are_two_packs)
     td_tensor_clear(&t);
 }
 
+static struct td_tensor square(int64_t n, int first)
+{
+    struct td_err err = {0};
+    struct td_tensor t;
+    CHECK_OK(td_tensor_new(&t, TD_FLOAT, &(struct td_shape){.rank = 2, .dim = {n, n}}, &err));
+    for (int64_t i = 0; i < n * n; i++) {
+        TD_DATA(&t, float)[i] = (float)((i + first) % 1009) / 7;
+    }
+    return t;
+}
+
+/* Meets t; whether it had a packed copy. */
+static bool met(struct td_dnnl_weights *w, const struct td_tensor *t, const float *scale)
+{
+    struct td_err err = {0};
+    struct td_dnnl_pack *pack;
+    CHECK_OK(td_dnnl_weights_meet(w, t, scale, &pack, &err));
+    td_dnnl_pack_drop(pack);
+    return pack != NULL;
+}
+
+TEST(the_first_weights_are_packed_at_once_and_what_moves_is_not)
+{
+    enum { N = 192, STEPS = 8 };
+    struct td_dnnl_weights w = {0};
+    struct td_tensor t[STEPS];
+    int64_t depth;
+    const int64_t before = td_budget_noted(TD_MEMORY_PACKED);
+    CHECK(td_dnnl_weights_init(&w) && td_dnnl_weights_in_panels(&w, N, N, false, &depth));
+    for (int i = 0; i < STEPS; i++) { /* as training would */
+        t[i] = square(N, i);
+        CHECK_INT(met(&w, &t[i], NULL), i == 0);
+    }
+    CHECK_INT(td_budget_noted(TD_MEMORY_PACKED), before);
+    for (int i = 0; i < STEPS; i++) { /* none is held */
+        CHECK(td_buffer_unique(t[i].buf));
+        td_tensor_clear(&t[i]);
+    }
+    td_dnnl_weights_fini(&w);
+}
+
+/* Of so many copies of middling size all bytes come back. */
+TEST(slabs_go_with_what_lies_in_them)
+{
+    enum { N = 256, MANY = 40 };
+    struct td_dnnl_weights w[MANY] = {0};
+    struct td_tensor t[MANY];
+    struct td_err err = {0};
+    int64_t depth;
+    for (int i = 0; i < MANY; i++) {
+        t[i] = square(N, i);
+    }
+    const uint64_t before = td_buffer_live_bytes();
+    for (int i = 0; i < MANY; i++) {
+        CHECK(td_dnnl_weights_init(&w[i]) && td_dnnl_weights_in_panels(&w[i], N, N, false, &depth));
+        CHECK_OK(td_dnnl_weights_known(&w[i], &t[i], &err));
+    }
+    CHECK(td_buffer_live_bytes() - before >= MANY * N * N * sizeof(float));
+    for (int i = 0; i < MANY; i++) {
+        struct td_dnnl_pack *pack;
+        CHECK_OK(td_dnnl_weights_meet(&w[i], &t[i], NULL, &pack, &err));
+        CHECK(((const float *)td_dnnl_pack_data(pack))[1] == TD_DATA(&t[i], float)[1]);
+        td_dnnl_pack_drop(pack);
+        td_dnnl_weights_fini(&w[i]);
+    }
+    CHECK_INT(td_buffer_live_bytes(), before);
+    for (int i = 0; i < MANY; i++) {
+        td_tensor_clear(&t[i]);
+    }
+}
+
+/* A filter [3,3,16,32] into blocks of 8 channels, times a scale a channel: what multiplying first would
+ * give. */
+TEST(a_reorder_multiplies_as_a_loop_does)
+{
+    enum { H = 3, IN = 16, OUT = 32, COUNT = H * H * IN * OUT };
+    struct td_err err = {0};
+    struct td_dnnl_weights w = {0};
+    struct td_tensor t;
+    struct td_dnnl_pack *pack;
+    dnnl_memory_desc_t used;
+    dnnl_dims_t dims = {OUT, IN, H, H}, steps = {1, OUT, H * IN * OUT, IN * OUT};
+    float scale[OUT];
+    CHECK_OK(td_tensor_new(&t, TD_FLOAT, &(struct td_shape){.rank = 4, .dim = {H, H, IN, OUT}}, &err));
+    for (int i = 0; i < COUNT; i++) {
+        TD_DATA(&t, float)[i] = (float)(i * 37 % 1009) / 313;
+    }
+    for (int i = 0; i < OUT; i++) {
+        scale[i] = 0.1f + (float)i / 7;
+    }
+    CHECK(td_dnnl_weights_init(&w));
+    CHECK(dnnl_memory_desc_init_by_strides(&w.plain, 4, dims, dnnl_f32, steps) == dnnl_success &&
+          dnnl_memory_desc_init_by_tag(&used, 4, dims, dnnl_f32, dnnl_ABcd8b8a) == dnnl_success);
+    CHECK(td_dnnl_weights_set(&w, &used, OUT, false) && w.scales);
+    CHECK_OK(td_dnnl_weights_meet(&w, &t, scale, &pack, &err));
+    const float *p = td_dnnl_pack_data(pack);
+    for (int at = 0; at < COUNT; at++) {
+        const int o = at % OUT, i = at / OUT % IN, place = at / OUT / IN;
+        const int packed = ((o / 8 * (IN / 8) + i / 8) * H * H + place) * 64 + i % 8 * 8 + o % 8;
+        CHECK(p[packed] == TD_DATA(&t, float)[at] * scale[o]);
+    }
+    td_dnnl_pack_drop(pack);
+    scale[5] = 9;
+    CHECK(!met(&w, &t, scale)); /* another scale is another copy */
+    td_dnnl_weights_fini(&w);
+    td_tensor_clear(&t);
+}
+
 TEST(few_rows_of_large_weights_are_ours)
 {
     CHECK(td_gemm_is_few(&(struct td_gemm){.m = 2, .k = 1024, .n = 1024}));
@@ -175,4 +284,6 @@ TEST(few_rows_of_large_weights_are_ours)
 }
 
 TEST_MAIN(RUN(rows_together_are_what_they_are_alone) RUN(panels_give_what_rows_give)
-              RUN(a_square_matrix_and_its_transpose_are_two_packs) RUN(few_rows_of_large_weights_are_ours))
+              RUN(a_square_matrix_and_its_transpose_are_two_packs) RUN(few_rows_of_large_weights_are_ours)
+                  RUN(the_first_weights_are_packed_at_once_and_what_moves_is_not)
+                      RUN(slabs_go_with_what_lies_in_them) RUN(a_reorder_multiplies_as_a_loop_does))

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/checkpoint/bundle.h"
+#include "proto/checkpoint/bundle_entry.h"
 #include "proto/checkpoint/slice.h"
 
 #include <dirent.h>
@@ -208,6 +209,46 @@ static int count_files(const char *path)
     return n;
 }
 
+/* Changes a byte of the data file. */
+static void damage(const char *prefix, long at)
+{
+    struct td_err err = {0};
+    char path[TD_BUNDLE_PATH];
+    CHECK_OK(td_bundle_data_path(prefix, 0, 1, path, &err));
+    FILE *f = fopen(path, "r+b");
+    CHECK(f != NULL && fseek(f, at, SEEK_SET) == 0);
+    const int c = fgetc(f);
+    CHECK(fseek(f, at, SEEK_SET) == 0 && fputc(c ^ 1, f) != EOF && fclose(f) == 0);
+}
+
+TEST(what_is_read_ahead_is_compared)
+{
+    static const char *const names[] = {"text", "nobody", "w", "z", "w"};
+    struct temp_dir d = temp_dir_make();
+    struct temp_path prefix = temp_dir_file(&d, "variables");
+    for (int damaged = 0; damaged < 2; damaged++) {
+        struct td_err err = {0};
+        struct td_bundle *b;
+        struct td_tensor w = {0}, text = {0}, z = {0};
+        write_checkpoint(prefix.s, "w", 3000000);
+        if (damaged) {
+            damage(prefix.s, 11000003);
+        }
+        CHECK_OK(td_bundle_open(prefix.s, &b, &err));
+        td_bundle_read_ahead(b, names, 5, NULL);
+        CHECK_OK(td_bundle_read(b, "text", "", &text, &err));
+        CHECK_OK(td_bundle_read(b, "z", "", &z, &err));
+        CHECK_INT(td_bundle_read(b, "w", "", &w, &err), damaged ? TD_DATA_LOSS : TD_OK);
+        CHECK(damaged ? strstr(err.msg, "Checksum does not match") != NULL
+                      : TD_DATA(&w, float)[2999999] == 2999999);
+        td_bundle_close(b);
+        td_tensor_clear(&w);
+        td_tensor_clear(&text);
+        td_tensor_clear(&z);
+    }
+    temp_dir_remove(&d);
+}
+
 TEST(an_abandoned_writer_leaves_nothing)
 {
     struct td_err err = {0};
@@ -369,5 +410,5 @@ TEST(each_element_is_in_one_slice)
 TEST_MAIN(RUN(each_element_is_in_one_slice) RUN(data_files_are_missed_when_gone_or_short)
               RUN(what_is_written_is_read) RUN(entries_are_listed_in_key_order)
                   RUN(slices_are_cut_and_put_together) RUN(damage_is_found)
-                      RUN(an_abandoned_writer_leaves_nothing) RUN(bundles_merge_into_one)
-                          RUN(many_entries_make_many_blocks))
+                      RUN(what_is_read_ahead_is_compared) RUN(an_abandoned_writer_leaves_nothing)
+                          RUN(bundles_merge_into_one) RUN(many_entries_make_many_blocks))

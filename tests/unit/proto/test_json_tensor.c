@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "tests/fuzz/json_spaced.h"
 #include "tests/test.h"
 
 static struct td_err err;
@@ -201,7 +202,123 @@ TEST(bytes_outputs_are_base64)
     td_tensor_clear(&out.t);
 }
 
+enum { TEXT_BYTES = 64 * 1024 };
+
+/* Rows of so many numbers, each in another way of writing, the first of which are brief; want: what strtod
+ * makes of them. */
+static const char *const forms[] = {"%.0f", "%.1f", "%.3f", "%.9g", "%.17g", "%.12f", "%.19f", "%e"};
+enum { BRIEF_FORMS = 3, FORMS = 8 };
+
+static void write_rows(char *text, int rows, int width, const char *between, int n_forms, double *want)
+{
+    uint64_t seed = 88172645463325252ULL + (uint64_t)width;
+    size_t n = (size_t)snprintf(text, TEXT_BYTES, "{\"inputs\": [");
+    for (int i = 0; i < rows * width; i++) {
+        seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+        char number[48];
+        snprintf(number, sizeof number, forms[seed % (uint64_t)n_forms],
+                 ((double)(int64_t)seed / 1e12) / (double)(seed >> 40 | 1));
+        want[i] = strpbrk(number, ".e") == NULL && strtod(number, NULL) == 0 ? 0 : strtod(number, NULL);
+        n += (size_t)snprintf(text + n, TEXT_BYTES - n, "%s%s",
+                              i == 0           ? "["
+                              : i % width == 0 ? "], ["
+                                               : between,
+                              number);
+    }
+    snprintf(text + n, TEXT_BYTES - n, "]]}");
+}
+
+TEST(lists_of_any_width_and_writing_are_read_exactly)
+{
+    static char text[TEXT_BYTES], again[TEXT_BYTES];
+    static double want[1000];
+    static const int widths[] = {1, 2, 3, 7, 63, 64, 65, 130};
+    for (int i = 0; i < 16; i++) {
+        const int width = widths[i / 2], rows = 260 / width + 1;
+        write_rows(text, rows, width, i / 2 % 2 ? "," : ", ", i % 2 ? BRIEF_FORMS : FORMS, want);
+        CHECK_OK(parse1(text, TD_DOUBLE));
+        CHECK_INT(got[0].t.shape.dim[0], rows);
+        CHECK_INT(got[0].t.shape.dim[1], width);
+        CHECK(memcmp(got[0].t.data, want, (size_t)(rows * width) * sizeof *want) == 0);
+        CHECK_OK(parse1(text, TD_FLOAT));
+        for (int k = 0; k < rows * width; k++) {
+            CHECK(TD_DATA(&got[0].t, float)[k] == (float)want[k]);
+            want[k] = (double)(float)want[k];
+        }
+        struct td_named out = {.name = "y"};
+        td_tensor_ref(&out.t, &got[0].t);
+        const char *printed = print(&out, 1, TD_JSON_COLUMNS);
+        snprintf(again, sizeof again, "{\"inputs\": %s", strchr(printed, '['));
+        CHECK_OK(parse1(again, TD_DOUBLE));
+        for (int k = 0; k < rows * width; k++) {
+            CHECK((float)TD_DATA(&got[0].t, double)[k] == (float)want[k]);
+        }
+        td_tensor_clear(&out.t);
+    }
+}
+
+/* Whether the text is read as its spaced form is, whose numbers are read one by one. */
+static void reads_as_spaced(const char *text, enum td_dtype dtype)
+{
+    static char spaced[TEXT_BYTES];
+    (void)json_spaced(text, strlen(text), spaced);
+    const enum td_code rc = parse1(text, dtype);
+    struct td_tensor t = {0};
+    if (rc == TD_OK) {
+        td_tensor_ref(&t, &got[0].t);
+    }
+    CHECK_INT(parse1(spaced, dtype), rc);
+    if (rc == TD_OK) {
+        CHECK(td_shape_equal(&t.shape, &got[0].t.shape));
+        CHECK(memcmp(t.data, got[0].t.data, td_tensor_bytes(&t)) == 0);
+        td_tensor_clear(&t);
+    }
+}
+
+TEST(many_numbers_at_a_time_are_read_as_one_by_one_whatever_is_wrong_among_them)
+{
+    static const char start[] =
+        "{\"inputs\": [[12, 0.25, -3], [4.5, 255, -0], [0, 1.125, 77], [8, -0.0, 9], "
+        "[10, 11, 12], [1, 2, 3], [40000, 5, 60], [7, 8, 9], [1.5, 2.25, 3.125], [0.1, 2, 3]]}";
+    static const char others[] = "09-.,[] e\tx\"";
+    static const enum td_dtype dtypes[] = {TD_FLOAT, TD_DOUBLE, TD_INT16};
+    char text[sizeof start];
+    for (size_t i = 0; i < sizeof start - 1; i++) {
+        for (size_t k = 0; k < sizeof others - 1; k++) {
+            memcpy(text, start, sizeof start);
+            text[i] = others[k];
+            reads_as_spaced(text, dtypes[(i + k) % 3]);
+        }
+    }
+}
+
+TEST(integers_in_lists_keep_their_range)
+{
+    CHECK_INT(parse1("{\"inputs\": [[1, -128], [127, 007]]}", TD_INT8), TD_INVALID_ARGUMENT);
+    CHECK_OK(parse1("{\"inputs\": [[1, -128], [127, -0]]}", TD_INT8));
+    CHECK_INT(TD_DATA(&got[0].t, int8_t)[1], -128);
+    refuses("{\"inputs\": [[1, -128], [128, 0]]}", TD_INT8, TD_INVALID_ARGUMENT,
+            "JSON Value: 128 Type: Number is not of expected type: int8");
+    refuses("{\"inputs\": [[1, 2], [3.0, 4]]}", TD_INT32, TD_INVALID_ARGUMENT,
+            "JSON Value: 3.0 Type: Number");
+    CHECK_OK(parse1("{\"inputs\": [[18446744073709551615, 9223372036854775808], [1, 0]]}", TD_UINT64));
+    CHECK(TD_DATA(&got[0].t, uint64_t)[1] == UINT64_C(9223372036854775808));
+    refuses("{\"inputs\": [[1, -1], [1, 0]]}", TD_UINT64, TD_INVALID_ARGUMENT, "JSON Value: -1 Type");
+    CHECK_OK(parse1("{\"inputs\": [[-9223372036854775808], [9223372036854775807]]}", TD_INT64));
+    CHECK(TD_DATA(&got[0].t, int64_t)[0] == INT64_MIN);
+    refuses("{\"inputs\": [[1, 2], [3], [4, 5]]}", TD_FLOAT, TD_INVALID_ARGUMENT,
+            "Encountered list at unexpected size: 1 at level: 1 expected size: 2");
+    refuses("{\"inputs\": [[1, 2], [3, 4], []]}", TD_FLOAT, TD_INVALID_ARGUMENT,
+            "Encountered list at unexpected size: 0 at level: 1 expected size: 2");
+    refuses("{\"inputs\": [[1, 2], [3, 4], 5]}", TD_FLOAT, TD_INVALID_ARGUMENT,
+            "found at incorrect level: 2");
+    refuses("{\"inputs\": [[1, 2], [3, 4] [5, 6]]}", TD_FLOAT, TD_INVALID_ARGUMENT,
+            "Missing a comma or ] after an array element. at offset: 27");
+}
+
 TEST_MAIN(RUN(columns_take_scalars_lists_and_named_values) RUN(rows_stack_instances)
               RUN(every_dtype_is_read_exactly) RUN(wrong_kinds_are_named) RUN(ragged_lists_are_refused)
                   RUN(broken_bodies_are_refused) RUN(answers_have_tf_servings_shape)
-                      RUN(bytes_outputs_are_base64))
+                      RUN(bytes_outputs_are_base64) RUN(lists_of_any_width_and_writing_are_read_exactly)
+                          RUN(many_numbers_at_a_time_are_read_as_one_by_one_whatever_is_wrong_among_them)
+                              RUN(integers_in_lists_keep_their_range))

@@ -42,6 +42,13 @@ TEST(floats_look_as_tf_serving_prints_them)
     CHECK_STR(f32(-INFINITY), "-Infinity");
     CHECK_STR(f32(3.4028235e38f), "3.4028235e+38");
     CHECK_STR(f32(1e-45f), "1.4013e-45");
+    CHECK_STR(f32(15.64817f), "15.64817"); /* to nine digits it ends in a five */
+    CHECK_STR(f32(0.5f), "0.5");
+    CHECK_STR(f32(999999.5f), "999999.5");
+    CHECK_STR(f32(9999999.0f), "9999999.0");
+    CHECK_STR(f32(123456.0f), "123456.0");
+    CHECK_STR(f32(0.00012345678f), "0.00012345678");
+    CHECK_STR(f32(100000001e1f), "1e+09");
     CHECK_STR(f64(0.1), "0.1");
     CHECK_STR(f64(1.0 / 3), "0.3333333333333333");
     CHECK_STR(f64(1e300), "1e+300");

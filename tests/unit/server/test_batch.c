@@ -33,7 +33,7 @@ TEST(rows_follow_one_another)
     struct td_err err = {0};
     struct td_tensor a = counted(2, 3, 0), b = counted(1, 3, 10), out;
     const struct td_tensor *parts[] = {&a, &b};
-    CHECK_OK(td_batch_join(parts, 2, 0, false, &out, &err));
+    CHECK_OK(td_batch_join(parts, 2, 0, false, NULL, &out, &err));
     CHECK_INT(out.shape.dim[0], 3);
     CHECK_INT(out.shape.dim[1], 3);
     CHECK(TD_DATA(&out, float)[5] == 5 && TD_DATA(&out, float)[6] == 10 && TD_DATA(&out, float)[8] == 12);
@@ -47,7 +47,7 @@ TEST(a_lone_part_is_shared)
     struct td_err err = {0};
     struct td_tensor a = counted(2, 3, 0), out;
     const struct td_tensor *parts[] = {&a};
-    CHECK_OK(td_batch_join(parts, 1, 0, false, &out, &err));
+    CHECK_OK(td_batch_join(parts, 1, 0, false, NULL, &out, &err));
     CHECK(out.data == a.data);
     td_tensor_clear(&out);
     td_tensor_clear(&a);
@@ -58,7 +58,7 @@ TEST(extra_rows_repeat_the_first_row_of_the_last_part)
     struct td_err err = {0};
     struct td_tensor a = counted(1, 2, 0), b = counted(2, 2, 10), out;
     const struct td_tensor *parts[] = {&a, &b};
-    CHECK_OK(td_batch_join(parts, 2, 2, false, &out, &err));
+    CHECK_OK(td_batch_join(parts, 2, 2, false, NULL, &out, &err));
     const float want[] = {0, 1, 10, 11, 12, 13, 10, 11, 10, 11};
     CHECK_INT(out.shape.dim[0], 5);
     CHECK(memcmp(out.data, want, sizeof want) == 0);
@@ -72,9 +72,9 @@ TEST(unequal_inner_sizes_are_padded_or_refused)
     struct td_err err = {0};
     struct td_tensor a = counted(2, 1, 1), b = counted(1, 3, 10), out;
     const struct td_tensor *parts[] = {&a, &b};
-    CHECK_INT(td_batch_join(parts, 2, 0, false, &out, &err), TD_INVALID_ARGUMENT);
+    CHECK_INT(td_batch_join(parts, 2, 0, false, NULL, &out, &err), TD_INVALID_ARGUMENT);
     err.code = TD_OK;
-    CHECK_OK(td_batch_join(parts, 2, 0, true, &out, &err));
+    CHECK_OK(td_batch_join(parts, 2, 0, true, NULL, &out, &err));
     const float want[] = {1, 0, 0, 2, 0, 0, 10, 11, 12};
     CHECK(memcmp(out.data, want, sizeof want) == 0);
     td_tensor_clear(&out);
@@ -89,7 +89,7 @@ TEST(three_dimensions_are_padded_in_their_corners)
     a.shape = (struct td_shape){.rank = 3, .dim = {1, 2, 1}};
     b.shape = (struct td_shape){.rank = 3, .dim = {1, 3, 2}};
     const struct td_tensor *parts[] = {&a, &b};
-    CHECK_OK(td_batch_join(parts, 2, 0, true, &out, &err));
+    CHECK_OK(td_batch_join(parts, 2, 0, true, NULL, &out, &err));
     const float want[] = {1, 0, 2, 0, 0, 0, 10, 11, 12, 13, 14, 15};
     CHECK(memcmp(out.data, want, sizeof want) == 0);
     td_tensor_clear(&out);
@@ -102,7 +102,7 @@ TEST(strings_keep_their_counts)
     struct td_err err = {0};
     struct td_tensor a = word("left"), b = word("right"), out;
     const struct td_tensor *parts[] = {&a, &b};
-    CHECK_OK(td_batch_join(parts, 2, 1, false, &out, &err));
+    CHECK_OK(td_batch_join(parts, 2, 1, false, NULL, &out, &err));
     td_tensor_clear(&a);
     td_tensor_clear(&b);
     size_t n;

@@ -21,11 +21,23 @@ TEST(kinds_differ_by_method_target_and_magnitude_of_the_body)
     CHECK(kind != td_duration_hint_kind("POST", "/a", 4000));
 }
 
-TEST(one_long_time_counts_until_many_short_ones)
+TEST(one_long_time_among_short_ones_is_left_out)
+{
+    const uint64_t kind = td_duration_hint_kind("POST", "/c", 10);
+    for (int i = 0; i < 20; i++) {
+        td_duration_hint_remember(&hints, kind, i % 4 == 3 ? 4000000 : 1000);
+        CHECK(td_duration_hint_is_short(&hints, kind, 300000));
+    }
+    td_duration_hint_remember(&hints, td_duration_hint_kind("POST", "/d", 10), 4000000); /* the first one */
+    CHECK(!td_duration_hint_is_short(&hints, td_duration_hint_kind("POST", "/d", 10), 300000));
+}
+
+TEST(two_long_times_count_until_many_short_ones)
 {
     const uint64_t kind = td_duration_hint_kind("POST", "/a", 10);
     td_duration_hint_remember(&hints, kind, 1000);
     CHECK(td_duration_hint_is_short(&hints, kind, 300000));
+    td_duration_hint_remember(&hints, kind, 900000);
     td_duration_hint_remember(&hints, kind, 900000);
     CHECK(!td_duration_hint_is_short(&hints, kind, 300000));
     int n = 0;
@@ -34,8 +46,9 @@ TEST(one_long_time_counts_until_many_short_ones)
     }
     CHECK(n > 3 && n < 30);
     td_duration_hint_remember(&hints, kind, INT64_MAX);
+    td_duration_hint_remember(&hints, kind, INT64_MAX);
     CHECK(!td_duration_hint_is_short(&hints, kind, 300000));
 }
 
 TEST_MAIN(RUN(what_was_never_seen_is_long) RUN(kinds_differ_by_method_target_and_magnitude_of_the_body)
-              RUN(one_long_time_counts_until_many_short_ones))
+              RUN(one_long_time_among_short_ones_is_left_out) RUN(two_long_times_count_until_many_short_ones))

@@ -1,16 +1,19 @@
-/* tests/unit/server/test_ranks.c - sums over processes. Started by mpirun, as three of them; alone it has
- * nothing to sum with, and says so.
+/* tests/unit/server/test_ranks.c - sums over processes. Started by mpirun, as three of them; alone it makes
+ * the others itself, and in the end one of those is killed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "core/base/mem.h"
 #include "server/train/ranks.h"
 #include "tests/test.h"
 
-enum { RUNS = 20, SUMS = 40, LARGE = 3 << 20 };
+enum { RUNS = 6, SUMS = 40, LARGE = 3 << 20 };
 
 static struct td_ranks *ranks;
 
@@ -91,6 +94,20 @@ static void *add_some(void *arg)
     return NULL;
 }
 
+/* A ticket that no sum gave, as a node of a file may have it. */
+TEST(sums_of_no_number_are_refused)
+{
+    static const int numbers[] = {-1, 1 << 16, 1 << 30, SUMS};
+    const struct td_collective *all = td_collective();
+    all->begin(all->ctx);
+    for (int i = 0; i < 4; i++) {
+        const struct td_sum s = {.number = numbers[i], .dtype = TD_FLOAT, .n = 1};
+        struct td_err err = {0};
+        float v;
+        CHECK_INT(all->take(all->ctx, &s, &v, &err), TD_INTERNAL);
+    }
+}
+
 /* Each process adds in an order of its own, from two threads. */
 TEST(sums_by_number_whatever_the_order)
 {
@@ -124,20 +141,56 @@ TEST(sums_and_shares_between_runs)
     CHECK(strcmp(word, "shared") == 0);
 }
 
+static atomic_int told;
+
+static void count(void *ctx)
+{
+    atomic_fetch_add((atomic_int *)ctx, 1);
+}
+
+/* The last one kills itself; nobody waits for it. */
+static void one_is_gone(void)
+{
+    struct td_err err = {0};
+    char how[200];
+    const struct td_sum s = {.number = 0, .at_once = true, .dtype = TD_FLOAT, .n = 1};
+    const struct td_collective *all = td_collective();
+    float v = 1;
+    double d = 1;
+    CHECK(!td_ranks_lost(ranks, how, sizeof how));
+    td_ranks_on_loss(ranks, count, &told);
+    if (td_ranks_rank(ranks) == 2) {
+        (void)raise(SIGKILL);
+    }
+    all->begin(all->ctx);
+    CHECK_INT(all->add(all->ctx, &s, &v, &err), TD_OK);
+    CHECK_INT(all->take(all->ctx, &s, &v, &err), TD_UNAVAILABLE); /* process 1 is killed about here */
+    CHECK_STR(err.msg, "process 2 of 3 of the job was ended by signal 9 (Killed)");
+    err = (struct td_err){0};
+    CHECK_INT(td_ranks_sum(ranks, &d, 1, &err), TD_UNAVAILABLE);
+    for (int i = 0; i < 5000 && td_ranks_rank(ranks) == 0 && atomic_load(&told) == 0; i++) {
+        (void)usleep(1000);
+    }
+    CHECK_INT(atomic_load(&told), td_ranks_rank(ranks) == 0); /* the first one watches */
+    td_ranks_on_loss(ranks, count, &told);                    /* who asks now is told now */
+    CHECK_INT(atomic_load(&told), 2 * (td_ranks_rank(ranks) == 0));
+}
+
 int main(void)
 {
     struct td_err err = {0};
-    if (!td_ranks_wanted()) {
-        printf("SKIPPED 2: not started by mpirun\n");
-        return 0;
-    }
-    if (td_ranks_open(&ranks, &err)) {
+    const bool mpi = td_ranks_wanted();
+    if (td_ranks_open(3, &ranks, &err)) {
         fprintf(stderr, "%s\n", err.msg);
         return 1;
     }
     CHECK(td_ranks_size(ranks) == 3);
     sums_by_number_whatever_the_order();
     sums_and_shares_between_runs();
+    sums_of_no_number_are_refused();
+    if (!mpi) {
+        one_is_gone();
+    }
     td_ranks_close(ranks);
     printf("ok\n");
     return 0;

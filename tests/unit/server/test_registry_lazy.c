@@ -370,9 +370,12 @@ static void a_newer_version_is_loaded_beside_what_is_resident_only(void)
     }
     CHECK(!status(r, "a", 2).cold && status(r, "a", 2).state == TD_STATE_AVAILABLE);
     CHECK(status(r, "b", 2).cold && status(r, "b", 2).state == TD_STATE_AVAILABLE);
-    for (int i = 0; i < 300 && status(r, "b", 1).state != TD_STATE_END; i++) {
+    for (int i = 0;
+         i < 300 && !(status(r, "a", 1).state == TD_STATE_END && status(r, "b", 1).state == TD_STATE_END);
+         i++) {
         usleep(20000);
     }
+    CHECK_INT(status(r, "a", 1).state, TD_STATE_END);
     CHECK_INT(status(r, "b", 1).state, TD_STATE_END);
     CHECK_INT(counts(r).resident, 1);
     stop(r);

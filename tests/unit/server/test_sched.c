@@ -11,7 +11,7 @@
 #include "core/base/mem.h"
 #include "tests/test.h"
 
-enum { MAX_TASKS = 600, MAX_QUEUES = 6, MAX_WORKERS = 4, SEEDS = 400 };
+enum { MAX_TASKS = 600, MAX_QUEUES = 6, MAX_WORKERS = 4, MAX_DEVICE = 6, SEEDS = 400 };
 enum fate { WAITING, RUNNING, DONE, DROPPED, REFUSED };
 
 struct one {
@@ -32,10 +32,11 @@ struct worker {
 struct world {
     struct td_sched s;
     struct td_sched_queue queue[MAX_QUEUES];
+    uint32_t devices[MAX_QUEUES]; /* that it is confined to; 0: all */
     int64_t fixed_ns[MAX_QUEUES], each_ns[MAX_QUEUES], last_started[MAX_QUEUES][TD_LEVELS][3];
     int n_queues, n_tasks;
     struct one task[MAX_TASKS];
-    struct worker worker[MAX_WORKERS];
+    struct worker worker[MAX_WORKERS + MAX_DEVICE]; /* the host's, then the device's */
     int64_t now_ns;
     uint64_t random;
 };
@@ -44,6 +45,11 @@ static uint64_t draw(struct world *w, uint64_t below)
 {
     w->random = w->random * 6364136223846793005u + 1442695040888963407u;
     return (w->random >> 33) % below;
+}
+
+static int n_workers(const struct world *w)
+{
+    return w->s.workers + w->s.device_runs;
 }
 
 static int queue_index(const struct world *w, const struct td_sched_queue *f)
@@ -91,6 +97,33 @@ static void check_first(const struct world *w, const struct td_batch *b)
     }
 }
 
+/* What these devices could run, less what runs on none but them. */
+static int room_on(const struct world *w, uint32_t devices)
+{
+    int room = w->s.each_device * __builtin_popcount(devices);
+    for (int i = w->s.workers; i < n_workers(w); i++) {
+        const uint32_t of = w->worker[i].busy ? w->devices[queue_index(w, w->worker[i].batch.queue)] : 0;
+        room -= of != 0 && (of & ~devices) == 0;
+    }
+    return room;
+}
+
+/* A worker for the queue, or a run on its devices: no queue's devices would have too many. */
+static bool has_room(const struct world *w, const struct td_sched_queue *q)
+{
+    const uint32_t own = w->devices[queue_index(w, q)];
+    if (!q->on_device) {
+        return w->s.running < w->s.workers;
+    }
+    for (int f = 0; own != 0 && f < w->n_queues; f++) {
+        const uint32_t other = w->devices[f];
+        if (other != 0 && (own & ~other) == 0 && room_on(w, other) <= 0) {
+            return false;
+        }
+    }
+    return w->s.device_running < w->s.device_runs;
+}
+
 /* No high task that could run waits when a normal one starts. */
 static void check_level(const struct world *w, const struct td_batch *b)
 {
@@ -99,7 +132,8 @@ static void check_level(const struct world *w, const struct td_batch *b)
     }
     for (int f = 0; f < w->n_queues; f++) {
         const struct td_sched_queue *other = &w->queue[f];
-        const bool full = other->rule.max_running > 0 && other->running >= other->rule.max_running;
+        const bool full =
+            !has_room(w, other) || (other->rule.max_running > 0 && other->running >= other->rule.max_running);
         for (int q = 0; q < 2; q++) {
             const struct td_sched_task *h = other->waiting[2 * TD_LEVEL_HIGH + q].first;
             CHECK(other == b->queue || h == NULL || full || other->rule.timeout_ns > 0 ||
@@ -110,19 +144,17 @@ static void check_level(const struct world *w, const struct td_batch *b)
 
 static void check_idle(const struct world *w)
 {
-    if (w->s.running < w->s.workers) {
-        for (int f = 0; f < w->n_queues; f++) {
-            const struct td_sched_queue *x = &w->queue[f];
-            const bool full = x->rule.max_running > 0 && x->running >= x->rule.max_running;
-            CHECK(x->n_tasks == 0 || full || x->rule.timeout_ns > 0);
-        }
+    for (int f = 0; f < w->n_queues; f++) {
+        const struct td_sched_queue *x = &w->queue[f];
+        const bool full = x->rule.max_running > 0 && x->running >= x->rule.max_running;
+        CHECK(x->n_tasks == 0 || full || x->rule.timeout_ns > 0 || !has_room(w, x));
     }
 }
 
 static void check_counts(const struct world *w)
 {
     int64_t waiting = 0, of_level[MAX_QUEUES][TD_LEVELS] = {{0}};
-    int running = 0;
+    int running = 0, device_running = 0;
     for (int i = 0; i < w->n_tasks; i++) {
         const struct td_sched_task *t = &w->task[i].task;
         waiting += w->task[i].fate == WAITING;
@@ -134,11 +166,15 @@ static void check_counts(const struct world *w)
             CHECK((w->queue[f].waiting[q].first != NULL) == (w->queue[f].filled >> q & 1));
         }
     }
-    for (int i = 0; i < w->s.workers; i++) {
-        running += w->worker[i].busy;
+    for (int i = 0; i < n_workers(w); i++) {
+        *(i < w->s.workers ? &running : &device_running) += w->worker[i].busy;
     }
     CHECK_INT(w->s.n_tasks, waiting);
     CHECK_INT(w->s.running, running);
+    CHECK_INT(w->s.device_running, device_running);
+    for (int f = 0; f < w->n_queues; f++) {
+        CHECK(room_on(w, w->devices[f]) >= 0);
+    }
 }
 
 /* ------------------------------------------------------------------ events */
@@ -159,9 +195,10 @@ static int64_t duration(const struct world *w, const struct td_batch *b)
     return w->fixed_ns[f] + w->each_ns[f] * b->rows;
 }
 
-static struct worker *free_worker(struct world *w)
+static struct worker *free_worker(struct world *w, bool on_device)
 {
-    for (int i = 0; i < w->s.workers; i++) {
+    const int from = on_device ? w->s.workers : 0, to = on_device ? n_workers(w) : w->s.workers;
+    for (int i = from; i < to; i++) {
         if (!w->worker[i].busy) {
             return &w->worker[i];
         }
@@ -172,7 +209,7 @@ static struct worker *free_worker(struct world *w)
 
 static void occupy(struct world *w, const struct td_batch *b)
 {
-    struct worker *l = free_worker(w);
+    struct worker *l = free_worker(w, b->on_device);
     *l = (struct worker){
         .busy = true, .batch = *b, .from_ns = w->now_ns, .ends_ns = w->now_ns + duration(w, b)};
 }
@@ -232,7 +269,7 @@ static void arrive(struct world *w)
 
 static void end_due(struct world *w)
 {
-    for (int i = 0; i < w->s.workers; i++) {
+    for (int i = 0; i < n_workers(w); i++) {
         struct worker *l = &w->worker[i];
         if (l->busy && l->ends_ns <= w->now_ns && l->borrower != NULL) {
             td_sched_back(&w->s, l->borrower, l->ends_ns - l->from_ns);
@@ -264,7 +301,7 @@ static void cancel_one(struct world *w)
  */
 static void borrow(struct world *w)
 {
-    for (int i = 0; i < w->s.workers; i++) {
+    for (int i = 0; i < n_workers(w); i++) {
         const struct worker *from = &w->worker[i];
         if (from->busy && from->borrower == NULL) {
             const bool idle = w->s.running < w->s.workers;
@@ -272,10 +309,11 @@ static void borrow(struct world *w)
             CHECK(borrowed || !idle || w->s.n_tasks > 0);
             CHECK(idle || !borrowed);
             if (borrowed) {
-                *free_worker(w) = (struct worker){.busy = true,
-                                                  .borrower = from->batch.queue,
-                                                  .from_ns = w->now_ns,
-                                                  .ends_ns = w->now_ns + (from->ends_ns - w->now_ns) / 2};
+                *free_worker(w, false) =
+                    (struct worker){.busy = true,
+                                    .borrower = from->batch.queue,
+                                    .from_ns = w->now_ns,
+                                    .ends_ns = w->now_ns + (from->ends_ns - w->now_ns) / 2};
             }
             return;
         }
@@ -285,7 +323,7 @@ static void borrow(struct world *w)
 static int64_t next_end(const struct world *w)
 {
     int64_t at = INT64_MAX;
-    for (int i = 0; i < w->s.workers; i++) {
+    for (int i = 0; i < n_workers(w); i++) {
         at = w->worker[i].busy && w->worker[i].ends_ns < at ? w->worker[i].ends_ns : at;
     }
     return at;
@@ -304,11 +342,15 @@ static void make_world(struct world *w, uint64_t seed)
     static const char *const models[] = {"a", "b", "c"};
     struct td_err err = {0};
     *w = (struct world){.now_ns = 1000, .random = seed * 7919 + 1};
-    td_sched_init(&w->s, 1 + (int)draw(w, MAX_WORKERS));
+    const int devices = 1 + (int)draw(w, 3), each = (int)draw(w, (uint64_t)(MAX_DEVICE / devices) + 1);
+    td_sched_init(&w->s, 1 + (int)draw(w, MAX_WORKERS), devices, each);
     w->n_queues = 1 + (int)draw(w, MAX_QUEUES);
     for (int f = 0; f < w->n_queues; f++) {
         struct td_rule *r = &w->queue[f].rule;
         CHECK_OK(td_sched_join(&w->s, &w->queue[f], models[draw(w, 3)], &err));
+        w->queue[f].on_device = w->s.device_runs > 0 && draw(w, 2) == 0;
+        w->devices[f] = (uint32_t)draw(w, UINT64_C(1) << devices) % ((UINT32_C(1) << devices) - 1);
+        td_sched_confine(&w->s, &w->queue[f], w->devices[f]);
         r->merges = draw(w, 4) != 0;
         r->max_rows = draw(w, 2) == 0 ? 0 : 6 + (int64_t)draw(w, 8);
         r->timeout_ns = r->max_rows > 0 && draw(w, 3) == 0 ? (int64_t)draw(w, 2000) : 0;
@@ -342,6 +384,9 @@ TEST(random_schedules_keep_the_properties)
                 arrive(&w);
             } else if (what < 9) {
                 pass(&w, 500);
+            } else if (draw(&w, 3) == 0) {
+                struct td_sched_queue *q = &w.queue[draw(&w, (uint64_t)w.n_queues)];
+                q->on_device = w.s.device_runs > 0 && !q->on_device;
             } else if (draw(&w, 2) == 0) {
                 borrow(&w);
             } else {
@@ -349,7 +394,7 @@ TEST(random_schedules_keep_the_properties)
             }
             dispatch(&w);
         }
-        for (int i = 0; i < 100000 && (w.s.n_tasks > 0 || w.s.running > 0); i++) {
+        for (int i = 0; i < 100000 && (w.s.n_tasks > 0 || w.s.running + w.s.device_running > 0); i++) {
             pass(&w, 500);
             dispatch(&w);
         }
@@ -361,6 +406,47 @@ TEST(random_schedules_keep_the_properties)
         }
         free_world(&w);
     }
+}
+
+/* ------------------------------------------------------------------ several devices */
+
+/* Two devices that run two batches each, models of the first, of the second, and of both. */
+TEST(models_of_one_device_leave_the_others_to_others)
+{
+    struct td_err err = {0};
+    struct td_sched s;
+    struct td_sched_queue first = {.on_device = true}, second = first, both = first, later = first;
+    struct td_batch b[4], none;
+    td_sched_init(&s, 1, 2, 2);
+    CHECK_OK(td_sched_join(&s, &first, "first", &err));
+    CHECK_OK(td_sched_join(&s, &second, "second", &err));
+    CHECK_OK(td_sched_join(&s, &both, "both", &err));
+    td_sched_confine(&s, &first, 1);
+    td_sched_confine(&s, &second, 2);
+    td_sched_confine(&s, &both, 3);
+    CHECK(td_sched_device_runs(&s, 1) == 2 && td_sched_device_runs(&s, 3) == 4);
+    CHECK(td_sched_try(&s, &first, 1, 1, &b[0]) && td_sched_try(&s, &first, 1, 1, &b[1]));
+    CHECK(!td_sched_try(&s, &first, 1, 1, &none));
+    CHECK_INT(td_sched_idle_for(&s, &both), 2);
+    CHECK(td_sched_try(&s, &both, 1, 1, &b[2]) && td_sched_try(&s, &second, 1, 1, &b[3]));
+    CHECK(!td_sched_try(&s, &second, 1, 1, &none) && !td_sched_try(&s, &both, 1, 1, &none));
+    CHECK_OK(td_sched_join(&s, &later, "later", &err));
+    td_sched_confine(&s, &later, 1);
+    CHECK(!td_sched_try(&s, &later, 1, 1, &none));
+    td_sched_done(&s, &b[0], 1, true);
+    CHECK(td_sched_try(&s, &later, 1, 1, &b[0]));
+    for (int i = 0; i < 4; i++) {
+        td_sched_done(&s, &b[i], 1, true);
+    }
+    CHECK_INT(s.device_running, 0);
+    td_sched_leave(&s, &first);
+    td_sched_leave(&s, &second);
+    td_sched_leave(&s, &both);
+    td_sched_leave(&s, &later);
+    for (int i = 0; i < TD_DEVICE_SETS; i++) {
+        CHECK(s.sets[i].n_queues == 0 && s.sets[i].running == 0);
+    }
+    td_sched_fini(&s);
 }
 
 /* ------------------------------------------------------------------ fairness */
@@ -397,7 +483,7 @@ static void flood_start(struct flood *x)
 {
     struct td_err err = {0};
     *x = (struct flood){.now_ns = 1};
-    td_sched_init(&x->s, 1);
+    td_sched_init(&x->s, 1, 0, 0);
     CHECK_OK(td_sched_join(&x->s, &x->a, "a", &err));
     CHECK_OK(td_sched_join(&x->s, &x->b, "b", &err));
 }
@@ -504,8 +590,9 @@ TEST(a_task_that_shares_no_batch_waits_for_nothing)
     flood_end(&x);
 }
 
-TEST_MAIN(RUN(random_schedules_keep_the_properties) RUN(two_flooded_models_get_equal_worker_time)
-              RUN(a_flooded_model_delays_another_by_no_more_than_a_run)
-                  RUN(a_lone_caller_takes_an_idle_worker_only_when_nothing_waits)
-                      RUN(a_batch_waits_for_its_timeout_or_until_it_is_full)
-                          RUN(a_task_that_shares_no_batch_waits_for_nothing))
+TEST_MAIN(RUN(random_schedules_keep_the_properties) RUN(models_of_one_device_leave_the_others_to_others)
+              RUN(two_flooded_models_get_equal_worker_time)
+                  RUN(a_flooded_model_delays_another_by_no_more_than_a_run)
+                      RUN(a_lone_caller_takes_an_idle_worker_only_when_nothing_waits)
+                          RUN(a_batch_waits_for_its_timeout_or_until_it_is_full)
+                              RUN(a_task_that_shares_no_batch_waits_for_nothing))

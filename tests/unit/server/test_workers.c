@@ -150,6 +150,30 @@ TEST(a_lone_request_is_answered_here_or_later)
     finish();
 }
 
+static int stepped_back;
+static void step_back(void)
+{
+    stepped_back++;
+}
+
+TEST(a_thread_steps_back_for_a_run_that_is_not_brief)
+{
+    const struct td_workers_opts opts = {.workers = 2, .batching = false};
+    start(&opts);
+    for (int i = 0; i < 8; i++) { /* of the first ones it is not known how long they take */
+        struct ask a;
+        make(&a, i, 1, i < 4 ? 0 : INT64_MAX);
+        a.r.step_back = step_back;
+        a.r.brief_ns = i % 2 == 0 ? INT64_MAX : 1;
+        const int before = stepped_back;
+        CHECK_INT(run(&a), TD_OK);
+        CHECK(i < 4 || stepped_back == before + i % 2);
+        check_rows(&a);
+        drop(&a);
+    }
+    finish();
+}
+
 struct caller {
     pthread_t thread;
     unsigned seed;
@@ -397,8 +421,37 @@ TEST(a_task_whose_chunks_do_not_all_fit_enters_none)
     finish();
 }
 
-TEST_MAIN(RUN(a_lone_request_is_answered_here_or_later) RUN(random_load_gets_its_own_rows)
-              RUN(random_load_without_batching) RUN(random_load_with_batching_parameters)
-                  RUN(runs_borrow_workers_that_idle) RUN(a_full_queue_answers_at_once)
-                      RUN(a_task_larger_than_a_batch_is_refused_or_split)
-                          RUN(a_task_whose_chunks_do_not_all_fit_enters_none))
+static void count_chunk(void *arg, int i, int who)
+{
+    atomic_int *counts = arg;
+    (void)i;
+    atomic_fetch_add(&counts[who > 0], 1);
+    const struct timespec moment = {.tv_nsec = 200000};
+    (void)nanosleep(&moment, NULL);
+}
+
+/* What is no model's run gets help too, and gives it back. */
+TEST(loads_borrow_workers_that_idle)
+{
+    enum { PARTS = 64 };
+    struct td_workers_counts counts;
+    start(&(struct td_workers_opts){.workers = 3});
+    atomic_int made[2] = {0, 0};
+    for (int tries = 0; tries < 100 && atomic_load(&made[1]) == 0; tries++) {
+        atomic_store(&made[0], 0);
+        td_parallel_for(td_workers_pool(workers), PARTS, count_chunk, made);
+    }
+    CHECK(atomic_load(&made[1]) > 0);
+    CHECK_INT(atomic_load(&made[0]) + atomic_load(&made[1]), PARTS);
+    td_workers_count(workers, &counts);
+    CHECK(counts.borrowed > 0);
+    CHECK_INT(counts.running, 0);
+    finish();
+}
+
+TEST_MAIN(RUN(a_lone_request_is_answered_here_or_later) RUN(a_thread_steps_back_for_a_run_that_is_not_brief)
+              RUN(random_load_gets_its_own_rows) RUN(random_load_without_batching)
+                  RUN(random_load_with_batching_parameters) RUN(runs_borrow_workers_that_idle)
+                      RUN(a_full_queue_answers_at_once) RUN(a_task_larger_than_a_batch_is_refused_or_split)
+                          RUN(a_task_whose_chunks_do_not_all_fit_enters_none)
+                              RUN(loads_borrow_workers_that_idle))

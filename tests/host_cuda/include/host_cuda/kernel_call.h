@@ -48,7 +48,8 @@ struct launch_shape {
 };
 
 cudaError_t launch(const kernel_type &type, const launch_shape &shape, void **args, cudaStream_t stream);
-const void *remember(const kernel_type &type); /* the kernel's address */
+/* The kernel's address. name: NULL: its symbol's */
+const void *remember(const kernel_type &type, const char *name = nullptr);
 
 template <class T> constexpr size_t size_of()
 {

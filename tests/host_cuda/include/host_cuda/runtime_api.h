@@ -27,6 +27,10 @@ typedef struct CUevent_st *cudaEvent_t;
 typedef struct CUgraph_st *cudaGraph_t;
 typedef struct CUgraphExec_st *cudaGraphExec_t;
 typedef struct CUmemPoolHandle_st *cudaMemPool_t;
+typedef struct CUlib_st *cudaLibrary_t;
+typedef struct CUkern_st *cudaKernel_t;
+enum cudaJitOption { cudaJitMaxRegisters = 0 };
+enum cudaLibraryOption { cudaLibraryHostUniversalFunctionAndDataTable = 0 };
 typedef void (*cudaHostFn_t)(void *data);
 
 #define cudaStreamLegacy ((cudaStream_t)0x1)
@@ -35,6 +39,8 @@ enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
 enum {
     cudaEventDefault = 0,
     cudaEventBlockingSync = 1,
+    cudaDeviceScheduleBlockingSync = 4,
+    cudaInitDeviceFlagsAreValid = 1,
     cudaEventDisableTiming = 2,
     cudaEventInterprocess = 4
 };
@@ -94,6 +100,7 @@ struct cudaDeviceProp {
     int regsPerBlock, warpSize, maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], major, minor;
     int multiProcessorCount, maxThreadsPerMultiProcessor, concurrentKernels, l2CacheSize;
     size_t sharedMemPerBlockOptin, sharedMemPerMultiprocessor;
+    int pciDomainID, pciBusID, pciDeviceID;
 };
 
 struct cudaFuncAttributes {
@@ -112,6 +119,7 @@ cudaError_t cudaPeekAtLastError(void);
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device);
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device);
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest);
@@ -164,6 +172,13 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const voi
                                                           size_t shared);
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **args, size_t shared,
                              cudaStream_t stream);
+
+/* code that was made at run time; a kernel of it is launched as any other is */
+cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code, enum cudaJitOption *jit,
+                                void **jit_values, unsigned n_jit, enum cudaLibraryOption *options,
+                                void **values, unsigned n);
+cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *name);
+cudaError_t cudaLibraryUnload(cudaLibrary_t library);
 
 /* graphs */
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);

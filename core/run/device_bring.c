@@ -1,0 +1,41 @@
+/* core/run/device_bring.c - a tensor of the device's that no run has on its way comes to the host.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/run/device_run.h"
+
+/* Copies on a stream of its own, and waits. */
+static enum td_code copy_back(const struct td_tensor *there, struct td_tensor *here, struct td_err *err)
+{
+    const struct td_device *d = there->device;
+    struct td_stream *stream = NULL;
+    struct td_event *event = NULL;
+    enum td_code rc = d->stream_open(d, &stream, err);
+    rc = rc ? rc : d->event_open(d, &event, err);
+    rc = rc ? rc : d->copy(d, stream, TD_COPY_TO_HOST, here->data, there->data, td_tensor_bytes(here), err);
+    rc = rc ? rc : d->event_record(d, stream, event, err);
+    rc = rc ? rc : d->event_wait(d, event, err);
+    if (event != NULL) {
+        d->event_close(d, event);
+    }
+    if (stream != NULL) {
+        d->stream_close(d, stream);
+    }
+    return rc;
+}
+
+enum td_code td_device_bring(const struct td_tensor *there, struct td_event *made, struct td_tensor *here,
+                             struct td_err *err)
+{
+    struct td_tensor t;
+    if (made != NULL) {
+        TD_TRY(there->device->event_wait(there->device, made, err));
+    }
+    TD_TRY(td_tensor_new(&t, there->dtype, &there->shape, err));
+    const enum td_code rc = td_tensor_bytes(&t) == 0 ? TD_OK : copy_back(there, &t, err);
+    if (rc) {
+        td_tensor_clear(&t);
+        return rc;
+    }
+    *here = t;
+    return TD_OK;
+}

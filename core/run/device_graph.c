@@ -1,0 +1,291 @@
+/* core/run/device_graph.c - an arena, a recording, and who reads and writes what of it.
+ *
+ *   arena   | words | zeros | inputs, each its own place | outputs and workspaces (core/run/device_arena.h) |
+ *
+ * Words are those of launches that judge inputs: the recording begins with zeros to them, and behind each of
+ * its launches they are copied to the run's own (core/run/device_faults.h).
+ *
+ * An input is a weight, whose address is recorded; or fixed with the shapes, and sent once; or the run's, and
+ * copied for each launch. How a recording is made: core/run/device_record.c.
+ *
+ * Threads: all_mu guards the list of all, and who is busy; what is busy is its run's.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/run/device_graph.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "core/base/list.h"
+#include "core/base/mem.h"
+#include "core/run/device_graph_impl.h"
+
+enum { MOST_WAIT = 1024 };
+
+struct td_device_graphs {
+    const struct td_device *device;
+    struct td_link listed; /* under all_mu, as is */
+    bool busy;             /* a run has it */
+    int n;
+    struct td_recorded at[];
+};
+
+static struct {
+    pthread_mutex_t mu;
+    struct td_link *first;
+} all = {.mu = PTHREAD_MUTEX_INITIALIZER};
+
+/* ------------------------------------------------------------------ all of a frame's */
+
+void td_recorded_drop(const struct td_device *d, struct td_recorded *r)
+{
+    if (r->graph != NULL) {
+        d->graph_free(d, r->graph);
+    }
+    for (int i = 0; i < r->n_in; i++) {
+        if (r->in[i].from == TD_FROM_WEIGHT) {
+            td_tensor_clear(&r->in[i].there);
+        }
+    }
+    for (int i = 0; i < r->n_judges; i++) {
+        td_free(r->judges[i].in);
+    }
+    td_buffer_unref(r->arena);
+    td_free(r->in);
+    td_free(r->out);
+    td_free(r->judges);
+    *r = (struct td_recorded){.of = r->of, .runs = r->runs, .due = r->due, .wait = r->wait};
+}
+
+/* It may be recorded again, after twice as many runs as the last time. */
+static void drop_for_now(const struct td_device *d, struct td_recorded *r)
+{
+    td_recorded_drop(d, r);
+    r->wait = r->wait < MOST_WAIT / 2 ? r->wait * 2 + 2 : MOST_WAIT;
+    r->due = r->due == INT_MAX ? INT_MAX : r->runs + r->wait;
+}
+
+static enum td_code graphs_new(const struct td_bound_plan *l, const struct td_device *d,
+                               struct td_device_graphs **out, struct td_err *err)
+{
+    const size_t bytes = sizeof **out + (size_t)l->n_stretches * sizeof(struct td_recorded);
+    struct td_device_graphs *g = td_calloc(1, bytes);
+    if (g == NULL) {
+        return td_no_memory(err, bytes, "what is recorded of a plan");
+    }
+    g->device = d;
+    g->n = l->n_stretches;
+    for (int i = 0; i < g->n; i++) {
+        g->at[i] = (struct td_recorded){.of = l->stretches[i], .due = d->graph_run};
+    }
+    pthread_mutex_lock(&all.mu);
+    td_link_in(&all.first, &g->listed);
+    pthread_mutex_unlock(&all.mu);
+    *out = g;
+    return TD_OK;
+}
+
+static void set_busy(struct td_device_graphs *g, bool busy)
+{
+    pthread_mutex_lock(&all.mu);
+    g->busy = busy;
+    pthread_mutex_unlock(&all.mu);
+}
+
+void td_device_graphs_free(struct td_device_graphs *g)
+{
+    if (g == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&all.mu);
+    td_link_out(&g->listed);
+    pthread_mutex_unlock(&all.mu);
+    for (int i = 0; i < g->n; i++) {
+        td_recorded_drop(g->device, &g->at[i]);
+    }
+    td_free(g);
+}
+
+void td_device_graphs_leave(struct td_device_graphs *g, bool is_short)
+{
+    if (g == NULL || !g->busy) {
+        return;
+    }
+    for (int i = 0; i < g->n; i++) {
+        struct td_recorded *r = &g->at[i];
+        const bool kept = r->arena != NULL && !td_buffer_unique(r->arena);
+        if (r->arena != NULL && (is_short || kept)) {
+            drop_for_now(g->device, r);
+        }
+    }
+    set_busy(g, false);
+}
+
+size_t td_device_graphs_trim(const struct td_device *d)
+{
+    size_t bytes = 0;
+    pthread_mutex_lock(&all.mu);
+    for (struct td_link *at = all.first; at != NULL; at = at->next) {
+        struct td_device_graphs *g = td_link_owner(at, struct td_device_graphs, listed);
+        for (int i = 0; !g->busy && g->device == d && i < g->n; i++) {
+            bytes += g->at[i].arena != NULL ? g->at[i].arena->bytes : 0;
+            if (g->at[i].arena != NULL) {
+                drop_for_now(d, &g->at[i]);
+            }
+        }
+    }
+    pthread_mutex_unlock(&all.mu);
+    return bytes;
+}
+
+/* ------------------------------------------------------------------ launching */
+
+/* Whether all weights are the bytes that were recorded. */
+static bool is_current(const struct td_frame *f, const struct td_recorded *r)
+{
+    bool current = true;
+    for (int i = 0; i < r->n_in && current; i++) {
+        const struct td_recorded_source *in = &r->in[i];
+        current =
+            in->from != TD_FROM_WEIGHT || (!f->dev->only_there[in->v] && f->slots[in->v].data == in->here &&
+                                           td_tensor_bytes(&f->slots[in->v]) == td_tensor_bytes(&in->there));
+    }
+    return current;
+}
+
+static bool makes(const struct td_recorded *r, const struct td_plan *p, int v)
+{
+    const struct td_step *last = &p->steps[r->of.end - 1];
+    return v >= p->steps[r->of.first].out0 && v < last->out0 + last->n_out;
+}
+
+/* What its launches may refuse, as if they had been queued one by one: words of the run's, and who asks. */
+static enum td_code expect_faults(struct td_frame *f, const struct td_plan *p, const struct td_recorded *r,
+                                  struct td_err *err)
+{
+    struct td_device_run *dev = f->dev;
+    int32_t *words = NULL;
+    if (r->n_judges == 0) {
+        return TD_OK;
+    }
+    for (int i = 0; i < r->n_judges; i++) {
+        const struct td_recorded_judge *j = &r->judges[i];
+        struct td_launch launch = {.model = dev->model,
+                                   .node = j->step->node,
+                                   .kernel = j->kernel,
+                                   .in = j->in,
+                                   .n_in = j->step->n_in};
+        for (int k = 0; k < j->step->n_in; k++) {
+            const int v = j->step->in[k];
+            const struct td_tensor *slot = &f->slots[v];
+            dev->here[k] = makes(r, p, v) || dev->only_there[v] || slot->buf == NULL ? NULL : slot;
+        }
+        TD_TRY(td_device_faults_add(dev->faults, &launch, dev->here, err));
+        words = words == NULL ? launch.fault : words;
+    }
+    return dev->device->copy(dev->device, dev->stream, TD_COPY_ON_DEVICE, words, r->arena->data,
+                             (size_t)r->n_judges * sizeof *words, err);
+}
+
+/* A result is in the arena, or in bytes of its own where it may outlive the run. */
+static enum td_code place_result(struct td_frame *f, const struct td_plan *p,
+                                 const struct td_recorded_result *out, bool anywhere, struct td_err *err)
+{
+    struct td_device_run *dev = f->dev;
+    const bool fetched = p->last_use[out->v] == p->n_steps;
+    struct td_tensor t;
+    if (!p->escapes[out->v] || (fetched && !anywhere)) {
+        td_tensor_ref(&t, &out->there);
+    } else {
+        TD_TRY(td_device_run_make(dev, out->there.dtype, &out->there.shape, &t, err));
+        const size_t bytes = td_tensor_bytes(&t);
+        const enum td_code rc = bytes == 0 ? TD_OK
+                                           : dev->device->copy(dev->device, dev->stream, TD_COPY_ON_DEVICE,
+                                                               t.data, out->there.data, bytes, err);
+        if (rc) {
+            td_tensor_clear(&t);
+            return rc;
+        }
+    }
+    td_device_run_put(f, out->v, &t);
+    return TD_OK;
+}
+
+static enum td_code launch(struct td_frame *f, const struct td_bound_plan *l, const struct td_recorded *r,
+                           bool anywhere, struct td_err *err)
+{
+    struct td_device_run *dev = f->dev;
+    dev->queued = true;
+    TD_TRY(dev->device->graph_launch(dev->device, dev->stream, r->graph, err));
+    TD_TRY(expect_faults(f, l->plan, r, err));
+    for (int i = 0; i < r->n_out; i++) {
+        TD_TRY(place_result(f, l->plan, &r->out[i], anywhere, err));
+    }
+    return TD_OK;
+}
+
+/* Words for what it may refuse. */
+static enum td_code make_room_for_faults(struct td_device_run *dev, const struct td_recorded *r,
+                                         struct td_err *err)
+{
+    if (r->n_judges > 0 && dev->faults != NULL && td_device_faults_left(dev->faults) < r->n_judges) {
+        TD_TRY(td_device_run_wait(dev, err));
+    }
+    return r->n_judges == 0 || dev->faults != NULL
+               ? TD_OK
+               : td_device_faults_new(dev->device, dev->stream, dev->event, &dev->faults, err);
+}
+
+static enum td_code launch_again(struct td_frame *f, const struct td_bound_plan *l,
+                                 const struct td_recorded *r, bool anywhere, struct td_err *err)
+{
+    TD_TRY(td_device_run_stream(f->dev, err));
+    TD_TRY(make_room_for_faults(f->dev, r, err));
+    for (int i = 0; i < r->n_in; i++) {
+        if (r->in[i].from == TD_FROM_GIVEN) {
+            TD_TRY(td_recorded_give(f, &r->in[i], err));
+        }
+    }
+    return launch(f, l, r, anywhere, err);
+}
+
+enum td_code td_device_graph_run(struct td_frame *f, const struct td_bound_plan *l, int step, bool anywhere,
+                                 int *next, struct td_err *err)
+{
+    struct td_device_run *dev = f->dev;
+    const int i = td_stretch_at(l, step);
+    *next = step;
+    if (i < 0) {
+        return TD_OK;
+    }
+    if (dev->graphs == NULL) {
+        TD_TRY(graphs_new(l, dev->device, &dev->graphs, err));
+    }
+    if (!dev->graphs->busy) {
+        set_busy(dev->graphs, true);
+    }
+    struct td_recorded *r = &dev->graphs->at[i];
+    bool made = r->arena != NULL, never;
+    r->runs += r->runs < INT_MAX;
+    if (made && !is_current(f, r)) {
+        drop_for_now(dev->device, r);
+        return TD_OK;
+    }
+    if (!made && r->runs < r->due) {
+        return TD_OK;
+    }
+    if (!made) {
+        TD_TRY(td_recorded_make(f, l, r, &made, &never, err));
+        if (!made) {
+            drop_for_now(dev->device, r);
+            r->due = never ? INT_MAX : r->due;
+            return TD_OK;
+        }
+        TD_TRY(make_room_for_faults(dev, r, err));
+        TD_TRY(launch(f, l, r, anywhere, err));
+    } else {
+        TD_TRY(launch_again(f, l, r, anywhere, err));
+    }
+    *next = r->of.end;
+    return TD_OK;
+}

@@ -1,0 +1,284 @@
+/* core/run/device_record.c - a recording is made: what goes into it is found, its arena is laid out, and its
+ * steps are recorded by what queues them else.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/base/work.h"
+#include "core/run/device_arena.h"
+#include "core/run/device_graph_impl.h"
+
+struct td_device_recorder {
+    struct td_recorded *to;
+    struct td_stream *stream;
+    struct td_device_arena plan;
+    int next; /* of the plan's pieces */
+};
+
+/* ------------------------------------------------------------------ what goes in */
+
+static struct td_tensor place_at(struct td_buffer *arena, size_t at, const struct td_tensor *like)
+{
+    return (struct td_tensor){.buf = arena,
+                              .data = (char *)arena->data + at,
+                              .dtype = like->dtype,
+                              .device = arena->device,
+                              .shape = like->shape};
+}
+
+/* A value that the stretch reads and does not make. False: it cannot be recorded now. */
+static bool add_source(const struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r, int v)
+{
+    const struct td_device_run *dev = f->dev;
+    const struct td_tensor *slot = &f->slots[v];
+    const bool fixed = l->known[v].dtype != TD_DTYPE_NONE;
+    const bool weight = dev->lasts[v] && (fixed || !dev->only_there[v]) && slot->buf != NULL;
+    r->in[r->n_in++] =
+        (struct td_recorded_source){.v = v,
+                                    .from = weight && td_tensor_bytes(slot) > 0 ? TD_FROM_WEIGHT
+                                            : fixed                             ? TD_FROM_FIXED
+                                                                                : TD_FROM_GIVEN};
+    return !(dev->lasts[v] && dev->only_there[v]); /* a variable that is over there moves from run to run */
+}
+
+static enum td_code find_sources(const struct td_frame *f, const struct td_bound_plan *l,
+                                 struct td_recorded *r, bool *ok, struct td_err *err)
+{
+    const struct td_plan *p = l->plan;
+    bool *seen = td_calloc((size_t)p->n_values + 1, 1);
+    if (seen == NULL) {
+        return td_no_memory(err, (size_t)p->n_values, "what goes into a recording");
+    }
+    int most = 0;
+    *ok = true;
+    for (int k = r->of.first; k < r->of.end; k++) {
+        most += p->steps[k].n_in;
+    }
+    r->in = td_calloc((size_t)most + 1, sizeof *r->in);
+    for (int k = r->of.first; r->in != NULL && k < r->of.end; k++) {
+        const struct td_step *s = &p->steps[k];
+        if (l->mode[k] == TD_STEP_SKIP) {
+            continue;
+        }
+        for (int i = 0; i < s->n_in; i++) {
+            const int v = s->in[i];
+            if (!s->on_host[i] && !seen[v]) {
+                seen[v] = true;
+                *ok &= add_source(f, l, r, v);
+            }
+        }
+        memset(seen + s->out0, true, (size_t)s->n_out);
+    }
+    td_free(seen);
+    return r->in != NULL ? TD_OK : td_no_memory(err, (size_t)most, "what goes into a recording");
+}
+
+static const struct td_tensor *value_of(const struct td_frame *f, int v)
+{
+    return f->dev->at[v].buf != NULL ? &f->dev->at[v] : &f->slots[v];
+}
+
+/* Bytes of the arena before its outputs: sets where inputs are, once there is an arena. */
+static size_t place_sources(const struct td_frame *f, struct td_recorded *r, size_t words)
+{
+    size_t at = 2 * words;
+    for (int i = 0; i < r->n_in; i++) {
+        struct td_recorded_source *in = &r->in[i];
+        const struct td_tensor *t = value_of(f, in->v);
+        if (in->from == TD_FROM_WEIGHT) {
+            continue;
+        }
+        if (r->arena != NULL) {
+            in->there = place_at(r->arena, at, t);
+        }
+        at += td_device_arena_aligned(td_tensor_bytes(t));
+    }
+    return at;
+}
+
+enum td_code td_recorded_give(struct td_frame *f, const struct td_recorded_source *in, struct td_err *err)
+{
+    struct td_device_run *dev = f->dev;
+    const struct td_tensor *at = &dev->at[in->v];
+    const size_t bytes = td_tensor_bytes(&in->there);
+    if (bytes == 0) {
+        return TD_OK;
+    }
+    if (at->buf == NULL) {
+        return td_device_run_send(dev, &f->slots[in->v], in->there.data, err);
+    }
+    dev->queued = true;
+    return dev->device->copy(dev->device, dev->stream, TD_COPY_ON_DEVICE, in->there.data, at->data, bytes,
+                             err);
+}
+
+static enum td_code take_weight(struct td_frame *f, struct td_recorded_source *in, struct td_err *err)
+{
+    struct td_device_run *dev = f->dev;
+    const struct td_tensor *slot = &f->slots[in->v];
+    if (dev->at[in->v].buf == NULL) {
+        TD_TRY(td_device_run_bring(dev, slot, in->v, err));
+    }
+    TD_FAIL_IF(dev->at[in->v].buf->stream != NULL, err, RESOURCE_EXHAUSTED,
+               "a weight has no place that stays");
+    td_tensor_ref(&in->there, &dev->at[in->v]);
+    in->here = slot->data;
+    return TD_OK;
+}
+
+/* Before steps are recorded: every input is where the recording reads it, and at[v] says so. */
+static enum td_code bring_sources(struct td_frame *f, struct td_recorded *r, struct td_err *err)
+{
+    for (int i = 0; i < r->n_in; i++) {
+        struct td_recorded_source *in = &r->in[i];
+        if (in->from == TD_FROM_WEIGHT) {
+            TD_TRY(take_weight(f, in, err));
+            continue;
+        }
+        TD_TRY(td_recorded_give(f, in, err));
+        td_tensor_clear(&f->dev->at[in->v]);
+        td_tensor_ref(&f->dev->at[in->v], &in->there);
+    }
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ recording */
+
+struct td_stream *td_device_recorder_stream(const struct td_device_recorder *r)
+{
+    return r->stream;
+}
+
+void td_device_recorder_take(struct td_device_recorder *r, struct td_buffer **buffer, void **data)
+{
+    *buffer = td_buffer_ref(r->to->arena);
+    *data = (char *)r->to->arena->data + r->plan.at[r->next++];
+}
+
+enum td_code td_device_recorder_judge(struct td_device_recorder *r, const struct td_step *s,
+                                      struct td_launch *l, struct td_err *err)
+{
+    struct td_recorded_judge *j = &r->to->judges[r->to->n_judges];
+    *j = (struct td_recorded_judge){
+        .step = s, .kernel = l->kernel, .in = td_calloc((size_t)l->n_in + 1, sizeof *j->in)};
+    if (j->in == NULL) {
+        return td_no_memory(err, (size_t)l->n_in, "what a recording refuses");
+    }
+    memcpy(j->in, l->in, (size_t)l->n_in * sizeof *j->in);
+    l->fault = (int32_t *)r->to->arena->data + r->to->n_judges++;
+    return TD_OK;
+}
+
+static int count_judges(const struct td_bound_plan *l, const struct td_recorded *r)
+{
+    int n = 0;
+    for (int k = r->of.first; k < r->of.end; k++) {
+        n += l->mode[k] != TD_STEP_SKIP && l->choice[k].kernel->judged != 0;
+    }
+    return n;
+}
+
+static enum td_code record_steps(struct td_frame *f, const struct td_bound_plan *l,
+                                 struct td_device_recorder *rec, size_t words, struct td_err *err)
+{
+    const struct td_device *d = f->dev->device;
+    const struct td_recorded *r = rec->to;
+    char *arena = r->arena->data;
+    enum td_code rc = TD_OK;
+    TD_TRY(d->graph_begin(d, &rec->stream, err));
+    f->dev->record = rec;
+    if (words > 0) {
+        rc = d->copy(d, rec->stream, TD_COPY_ON_DEVICE, arena, arena + words, words, err);
+    }
+    for (int k = r->of.first; k < r->of.end && rc == TD_OK; k++) {
+        const struct td_step *s = &l->plan->steps[k];
+        if (l->mode[k] != TD_STEP_SKIP) {
+            rc = td_device_run_launch(f, l->plan, s, &l->choice[k], &l->shape[s->out0], err);
+        }
+    }
+    f->dev->record = NULL;
+    struct td_err ended = {0};
+    const enum td_code end = d->graph_end(d, rec->stream, &rec->to->graph, &ended);
+    return rc ? rc : end ? td_fail(err, end, "%s", ended.msg) : TD_OK;
+}
+
+/* The values that somebody reads behind the stretch. */
+static enum td_code note_results(const struct td_frame *f, const struct td_bound_plan *l,
+                                 struct td_recorded *r, struct td_err *err)
+{
+    const struct td_plan *p = l->plan;
+    const struct td_step *last = &p->steps[r->of.end - 1];
+    const int first = p->steps[r->of.first].out0, end = last->out0 + last->n_out;
+    r->out = td_calloc((size_t)(end - first) + 1, sizeof *r->out);
+    if (r->out == NULL) {
+        return td_no_memory(err, (size_t)(end - first), "what comes out of a recording");
+    }
+    for (int v = first; v < end; v++) {
+        if (f->dev->at[v].buf != NULL && p->last_use[v] >= r->of.end) {
+            r->out[r->n_out++] = (struct td_recorded_result){v, f->dev->at[v]};
+        }
+    }
+    return TD_OK;
+}
+
+/* Nothing of a recording that failed is left: the steps are queued one by one. */
+static void undo(struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r)
+{
+    for (int k = r->of.first; k < r->of.end; k++) {
+        const struct td_step *s = &l->plan->steps[k];
+        for (int i = 0; i < s->n_out && l->mode[k] != TD_STEP_SKIP; i++) {
+            td_device_run_release(f, s->out0 + i);
+        }
+    }
+    td_recorded_drop(f->dev->device, r);
+}
+
+static enum td_code fill_arena(struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r,
+                               struct td_device_recorder *rec, struct td_err *err)
+{
+    struct td_device_run *dev = f->dev;
+    static const char zeros[TD_DEVICE_FAULTS_MOST * sizeof(int32_t)];
+    const int n = count_judges(l, r);
+    const size_t words = td_device_arena_aligned((size_t)n * sizeof(int32_t));
+    r->judges = td_calloc((size_t)n + 1, sizeof *r->judges);
+    if (r->judges == NULL) {
+        return td_no_memory(err, (size_t)n, "what a recording refuses");
+    }
+    TD_TRY(td_device_arena_plan(l, &r->of, place_sources(f, r, words), &rec->plan, err));
+    TD_TRY(td_device_run_allocate(dev, rec->plan.bytes, &r->arena, err));
+    (void)place_sources(f, r, words);
+    if (words > 0) {
+        dev->queued = true;
+        TD_TRY(dev->device->copy(dev->device, dev->stream, TD_COPY_TO_DEVICE, (char *)r->arena->data + words,
+                                 zeros, words, err));
+    }
+    TD_TRY(bring_sources(f, r, err));
+    TD_TRY(record_steps(f, l, rec, words, err));
+    return note_results(f, l, r, err);
+}
+
+enum td_code td_recorded_make(struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r,
+                              bool *made, bool *never, struct td_err *err)
+{
+    struct td_device_recorder rec = {.to = r};
+    struct td_err why = {0};
+    bool ok = true;
+    *made = *never = false;
+    TD_TRY(td_device_run_stream(f->dev, err));
+    enum td_code rc = find_sources(f, l, r, &ok, &why);
+    rc = rc || !ok ? rc : fill_arena(f, l, r, &rec, &why);
+    td_device_arena_fini(&rec.plan);
+    if (rc == TD_OK && ok) {
+        r->arena->stream = NULL; /* whoever drops it has waited for what used it */
+        *made = true;
+        return TD_OK;
+    }
+    undo(f, l, r);
+    *never = rc != TD_OK && rc != TD_RESOURCE_EXHAUSTED && !td_work_cut;
+    if (rc != TD_OK) {
+        td_log(TD_LOG_DEBUG, NULL, "steps of a plan are not recorded: %s", why.msg);
+    }
+    return TD_OK;
+}

@@ -1,0 +1,65 @@
+/* core/run/device_run_impl.h - a run's side on its device, as device_run.c, device_call.c, device_graph.c
+ * and device_record.c share it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_RUN_DEVICE_RUN_IMPL_H
+#define TD_CORE_RUN_DEVICE_RUN_IMPL_H
+
+#include "core/run/device_faults.h"
+#include "core/run/frame.h"
+
+struct td_held {
+    struct td_buffer **list;
+    int n, room;
+};
+
+struct td_device_graphs;
+struct td_device_recorder;
+
+struct td_device_run {
+    const struct td_device *device;
+    struct td_model *model;
+    struct td_stream *stream; /* the run's; NULL: none yet */
+    struct td_event *event;
+    struct td_tensor *at;              /* n_values: where a value lies on the device; buf NULL: nowhere */
+    bool *only_there;                  /* n_values: and its slot has no bytes */
+    bool *lasts;                       /* n_values: a constant, a variable's value, or a view of one */
+    struct td_tensor *args;            /* max_in: inputs of the step being launched */
+    const struct td_tensor **here;     /* max_in: and where the host has them, in buffers of their own */
+    struct td_held pins;               /* host bytes that queued copies read: until the next wait */
+    struct td_held weights;            /* of the model's, that kernels read: until the run's end */
+    struct td_device_faults *faults;   /* what kernels of the run may refuse; NULL: nothing */
+    struct td_choice *late;            /* kernels chosen in this run, whose queued work uses their state */
+    struct td_device_graphs *graphs;   /* what was recorded of the plan; NULL: nothing yet */
+    struct td_device_recorder *record; /* steps are being recorded; NULL: they are queued */
+    int n_values, n_late, late_room;
+    bool queued;   /* work was queued since the last wait */
+    bool is_short; /* the run is finished, and had too little memory */
+    bool anywhere; /* the run is finished, and what it came to may stay here */
+};
+
+/* Whoever is the first to queue something opens the run's stream: values from elsewhere may be fetched before
+ * any step of the run has gone to the device. */
+TD_MUST enum td_code td_device_run_stream(struct td_device_run *dev, struct td_err *err);
+/* Keeps b, which may be NULL: planned bytes stay as they are until the run's end. */
+TD_MUST enum td_code td_device_run_hold(struct td_held *h, struct td_buffer *b, struct td_err *err);
+TD_MUST enum td_code td_device_run_wait(struct td_device_run *dev, struct td_err *err);
+/* Bytes in the order of the run's stream. */
+TD_MUST enum td_code td_device_run_allocate(const struct td_device_run *dev, size_t bytes,
+                                            struct td_buffer **out, struct td_err *err);
+/* A tensor in such bytes. */
+TD_MUST enum td_code td_device_run_make(const struct td_device_run *dev, enum td_dtype dtype,
+                                        const struct td_shape *shape, struct td_tensor *t,
+                                        struct td_err *err);
+/* Queues a copy of a host tensor, from pinned bytes where there are some left. */
+TD_MUST enum td_code td_device_run_send(struct td_device_run *dev, const struct td_tensor *here, void *there,
+                                        struct td_err *err);
+/* Value v's bytes on the device: its own, or those that last. */
+TD_MUST enum td_code td_device_run_bring(struct td_device_run *dev, const struct td_tensor *here, int v,
+                                         struct td_err *err);
+/* Queues s, of mode DEVICE, or records it, its outputs having these shapes. */
+TD_MUST enum td_code td_device_run_launch(struct td_frame *f, const struct td_plan *p,
+                                          const struct td_step *s, const struct td_choice *c,
+                                          const struct td_shape *shapes, struct td_err *err);
+
+#endif

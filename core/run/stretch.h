@@ -1,0 +1,27 @@
+/* core/run/stretch.h - parts of a bound plan that a device can record once and launch as a whole
+ * (core/run/device_graph.h).
+ *
+ * A stretch is as many steps as there are, one behind the other, of mode DEVICE or SKIP, whose launches are
+ * the same in every run but for the bytes of their inputs: none draws random numbers, and what kernels read
+ * on the host is known with the shapes. It has two launches at least, and judges at most as often as a run
+ * has words for that (core/run/device_faults.h). Plans with dead values have none.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_RUN_STRETCH_H
+#define TD_CORE_RUN_STRETCH_H
+
+#include "core/run/bound_plan.h"
+
+/* Fills in l->stretches, when modes and kernels are known. False without memory. */
+TD_MUST bool td_stretches_find(struct td_bound_plan *l);
+/* The number of the stretch that begins at step; -1: none does. */
+int td_stretch_at(const struct td_bound_plan *l, int step);
+/* Whether the step is in one. */
+bool td_stretch_has(const struct td_bound_plan *l, int step);
+/* Whether a step of mode DEVICE only gives its first input another shape: nothing is launched. */
+static inline bool td_stretch_hands_on(const struct td_bound_plan *l, int step)
+{
+    return l->choice[step].kernel->hands_on && !l->plan->steps[step].on_host[0];
+}
+
+#endif

@@ -1,0 +1,27 @@
+/* kernels/cuda/array/move.h - launcher of move.cu; it returns CUDA's error number.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_CUDA_ARRAY_MOVE_H
+#define TD_KERNELS_CUDA_ARRAY_MOVE_H
+
+#include <stddef.h>
+
+#include "kernels/cuda/base/runtime.h"
+#include "kernels/cuda/base/steps.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* y[b] = x[a] for n elements of 1, 2, 4, 8 or 16 bytes, at the steps' places. x and y share no byte. */
+int td_cuda_move(size_t bytes, const struct td_cuda_steps *steps, const void *x, void *y, int64_t n,
+                 struct td_cuda_stream *stream);
+
+/* y[i] = the value, whose bytes are the first of `value`, for n elements of 1, 2, 4, 8 or 16 bytes. */
+int td_cuda_fill(size_t bytes, const unsigned char value[16], void *y, int64_t n,
+                 struct td_cuda_stream *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,45 @@
+/* kernels/cuda/math/clip.c - rows of ClipByValue and ApproximateEqual.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cuda/math/clip.h"
+
+#include "kernels/cuda/base/cuda_call.h"
+#include "kernels/cuda/rows.h"
+
+static enum td_code run_clip(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *y;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    const struct td_cuda_clip s = {.x = c->in[0]->data,
+                                   .low = c->in[1]->data,
+                                   .high = c->in[2]->data,
+                                   .y = y->data,
+                                   .n = td_tensor_count(y),
+                                   .low_step = c->in[1]->shape.rank > 0,
+                                   .high_step = c->in[2]->shape.rank > 0};
+    return td_cuda_launched(c, td_cuda_clip_of(td_cuda_type_of(y->dtype), &s, td_cuda_stream_of(c)), err);
+}
+
+static enum td_code run_near(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *y;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    const float tolerance = (float)td_attr_float(c->node, "tolerance");
+    return td_cuda_launched(c,
+                            td_cuda_near(td_cuda_type_of(c->in[0]->dtype), c->in[0]->data, c->in[1]->data,
+                                         y->data, td_tensor_count(y), tolerance, td_cuda_stream_of(c)),
+                            err);
+}
+
+#define ROWS(table, set, fn)                                                                                 \
+    static const struct td_kernel table[] = {{.name = "clip.cuda",                                           \
+                                              .device = TD_CUDA,                                             \
+                                              .types = {{"T", set}},                                         \
+                                              .library = TD_LIB_MODULE,                                      \
+                                              .run = fn},                                                    \
+                                             {.name = NULL}};
+ROWS(rows_clip, TD_CUDA_REALS, run_clip)
+ROWS(rows_near, TD_CUDA_WIDE, run_near)
+
+const struct td_op_rows td_cuda_rows_clip[] = {
+    {"ClipByValue", rows_clip}, {"ApproximateEqual", rows_near}, {NULL, NULL}};

@@ -1,0 +1,148 @@
+/* kernels/cuda/math/elementwise.cuh - the kernels of elementwise.cu and of integers.cu: a thread an element,
+ * neighbours by neighbours, so that reads and writes of a warp are one run of bytes, but for operands that
+ * are repeated.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_CUDA_MATH_ELEMENTWISE_CUH
+#define TD_KERNELS_CUDA_MATH_ELEMENTWISE_CUH
+
+#include "kernels/cuda/math/elementwise.h"
+#include "kernels/cuda/base/scalar.cuh"
+
+namespace
+{
+
+/* ------------------------------------------------------------------ one input */
+
+/* S: what elements are; T: what they are computed in. */
+#define VALUE_OF_ONE(op, R, value)                                                                           \
+    struct unary_##op {                                                                                      \
+        template <class S, class T> __device__ static R of(T x) { return value; }                            \
+    };
+#define UNARY(op, types, value) VALUE_OF_ONE(op, T, value)
+#define TEST(op, types, value) VALUE_OF_ONE(op, bool, value)
+#define COUNT(op, types, value) VALUE_OF_ONE(op, uint8_t, value)
+#include "kernels/cuda/math/unary.def"
+
+template <class Op, class T, class R> __global__ void unary(const T *x, R *y, int64_t n)
+{
+    for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
+        y[i] = td_cuda_store<R>::of(Op::template of<T>(td_cuda_load(x[i])));
+    }
+}
+
+/* R void: the result is of the operands' type. */
+template <class R, class T> using result_of = std::conditional_t<std::is_void_v<R>, T, R>;
+
+template <class Op, class R> struct run_unary {
+    const void *x;
+    void *y;
+    int64_t n;
+    struct td_cuda_stream *stream;
+    template <class T> int operator()(T) const
+    {
+        using result = result_of<R, T>;
+        return td_cuda_over(unary<Op, T, result>, n, stream, static_cast<const T *>(x),
+                            static_cast<result *>(y), n);
+    }
+};
+
+/* ------------------------------------------------------------------ two inputs */
+
+#define VALUE_OF_TWO(op, R, value)                                                                           \
+    struct binary_##op {                                                                                     \
+        template <class S, class T> __device__ static R of(T a, T b) { return value; }                       \
+    };
+#define BINARY(op, types, value) VALUE_OF_TWO(op, T, value)
+#define COMPARE(op, types, value) VALUE_OF_TWO(op, bool, value)
+#include "kernels/cuda/math/binary.def"
+
+template <class Op, class T, class R>
+__global__ void binary(struct td_cuda_steps s, const T *a, const T *b, R *y, int64_t n)
+{
+    for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
+        const td_cuda_place at = td_cuda_place_of(s, i);
+        y[i] = td_cuda_store<R>::of(Op::template of<T>(td_cuda_load(a[at.a]), td_cuda_load(b[at.b])));
+    }
+}
+
+struct pair {
+    const struct td_cuda_steps *steps;
+    const void *a, *b;
+    void *y;
+    int64_t n;
+    struct td_cuda_stream *stream;
+};
+
+template <class Op, class R> struct run_binary {
+    pair p;
+    template <class T> int operator()(T) const
+    {
+        using result = result_of<R, T>;
+        return td_cuda_over(binary<Op, T, result>, p.n, p.stream, *p.steps, static_cast<const T *>(p.a),
+                            static_cast<const T *>(p.b), static_cast<result *>(p.y), p.n);
+    }
+};
+
+/* ------------------------------------------------------------------ many inputs */
+
+template <class T> __global__ void add_many(td_cuda_addends s, T *y)
+{
+    for (int64_t i = td_cuda_first(); i < s.n; i += td_cuda_stride()) {
+        auto sum_of = td_cuda_load(static_cast<const T *>(s.in[0])[i]);
+        for (int k = 1; k < s.n_in; k++) {
+            sum_of = rounded<T>(sum(sum_of, td_cuda_load(static_cast<const T *>(s.in[k])[i])));
+        }
+        y[i] = td_cuda_store<T>::of(sum_of);
+    }
+}
+
+struct run_add_many {
+    const td_cuda_addends *s;
+    void *y;
+    struct td_cuda_stream *stream;
+    template <class T> int operator()(T) const
+    {
+        return td_cuda_over(add_many<T>, s->n, stream, *s, static_cast<T *>(y));
+    }
+};
+
+/* ------------------------------------------------------------------ which one
+ *
+ * WITH_FLOATS(type, f) and its kin, which the includer defines, call f for the types that it serves. */
+
+int unary_of(enum td_cuda_unary which, enum td_cuda_type type, const void *x, void *y, int64_t n,
+             struct td_cuda_stream *stream)
+{
+    switch (which) {
+#define CASE(op, types, R)                                                                                   \
+    case TD_CUDA_##op:                                                                                       \
+        return WITH_##types(type, run_unary<unary_##op, R>{x, y, n, stream});
+#define UNARY(op, types, value) CASE(op, types, void)
+#define TEST(op, types, value) CASE(op, types, bool)
+#define COUNT(op, types, value) CASE(op, types, uint8_t)
+#include "kernels/cuda/math/unary.def"
+#undef CASE
+    default:
+        return static_cast<int>(cudaErrorInvalidValue);
+    }
+}
+
+int binary_of(enum td_cuda_binary which, enum td_cuda_type type, const pair &p)
+{
+    switch (which) {
+#define CASE(op, types, R)                                                                                   \
+    case TD_CUDA_##op:                                                                                       \
+        return WITH_##types(type, run_binary<binary_##op, R>{p});
+#define BINARY(op, types, value) CASE(op, types, void)
+#define COMPARE(op, types, value) CASE(op, types, bool)
+#include "kernels/cuda/math/binary.def"
+#undef CASE
+    default:
+        return static_cast<int>(cudaErrorInvalidValue);
+    }
+}
+
+} // namespace
+
+#endif

@@ -1,0 +1,108 @@
+/* kernels/cuda/math/random.c - rows of the random ops: the generator is made, or drawn from and moved on, by
+ * the host's own functions when the kernel is launched; the numbers are made on the GPU.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cuda/math/random.h"
+
+#include "kernels/cuda/base/cuda_call.h"
+#include "kernels/cuda/rows.h"
+#include "kernels/math/random_generator.h"
+
+/* ------------------------------------------------------------------ the generator */
+
+/* *g for n numbers. */
+typedef enum td_code generator_fn(struct td_call *c, int64_t n, struct td_philox *g, struct td_err *err);
+
+static enum td_code by_seeds(struct td_call *c, int64_t n, struct td_philox *g, struct td_err *err)
+{
+    (void)n;
+    (void)err;
+    *g = td_random_from_seeds(c, 1);
+    return TD_OK;
+}
+
+static enum td_code by_key(struct td_call *c, int64_t n, struct td_philox *g, struct td_err *err)
+{
+    return n == 0 ? td_random_judge_counter(c, err) : td_random_from_key(c, g, err);
+}
+
+static enum td_code by_node(struct td_call *c, int64_t n, struct td_philox *g, struct td_err *err)
+{
+    return td_random_reserve(c, (uint64_t)n * TD_RANDOM_STEPS, g, err);
+}
+
+/* ------------------------------------------------------------------ the numbers */
+
+static enum td_code fill(struct td_call *c, generator_fn *generator, enum td_random_kind kind,
+                         struct td_err *err)
+{
+    struct td_tensor *y;
+    struct td_philox g = {0};
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    const int64_t n = td_tensor_count(y);
+    TD_TRY(generator(c, n, &g, err));
+    return td_cuda_launched(
+        c, td_cuda_random(td_cuda_type_of(y->dtype), kind, g, y->data, n, td_cuda_stream_of(c)), err);
+}
+
+/* Between inputs `bounds` and the next; negative: all integers. */
+static enum td_code fill_ints(struct td_call *c, generator_fn *generator, int bounds, struct td_err *err)
+{
+    struct td_tensor *y;
+    struct td_philox g = {0};
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    const int64_t n = td_tensor_count(y);
+    struct td_cuda_random_range s = {.wide = td_dtype_size(y->dtype) == 8};
+    if (bounds >= 0) {
+        TD_TRY(td_random_fill_bounds(c, c->in[bounds], c->in[bounds + 1], y, err));
+        s.lo = (uint64_t)td_tensor_int(c->in[bounds], 0);
+        s.range = (uint64_t)td_tensor_int(c->in[bounds + 1], 0) - s.lo;
+    }
+    TD_TRY(generator(c, n, &g, err));
+    return td_cuda_launched(c, td_cuda_random_ints(&s, g, y->data, n, td_cuda_stream_of(c)), err);
+}
+
+/* ------------------------------------------------------------------ rows */
+
+#define ROWS(what, call, ...)                                                                                \
+    static enum td_code run_##what(struct td_call *c, struct td_err *err)                                    \
+    {                                                                                                        \
+        return call;                                                                                         \
+    }                                                                                                        \
+    static const struct td_kernel rows_##what[] = {{.name = "random.cuda",                                   \
+                                                    .device = TD_CUDA,                                       \
+                                                    .types = {__VA_ARGS__},                                  \
+                                                    .library = TD_LIB_MODULE,                                \
+                                                    .run = run_##what},                                      \
+                                                   {.name = NULL}};
+#define FLOATS(generator)                                                                                    \
+    ROWS(uniform_##generator, fill(c, generator, TD_RANDOM_UNIFORM, err), {"dtype", TD_CUDA_FLOATS})         \
+    ROWS(normal_##generator, fill(c, generator, TD_RANDOM_NORMAL, err), {"dtype", TD_CUDA_FLOATS})           \
+    ROWS(truncated_##generator, fill(c, generator, TD_RANDOM_TRUNCATED_NORMAL, err),                         \
+         {"dtype", TD_CUDA_FLOATS})
+FLOATS(by_seeds)
+FLOATS(by_key)
+FLOATS(by_node)
+
+#define FULL_SET (TD_SET_INDEX | TD_BIT(TD_UINT32) | TD_BIT(TD_UINT64))
+ROWS(int_by_seeds, fill_ints(c, by_seeds, 2, err), {"dtype", TD_SET_INDEX})
+ROWS(int_by_key, fill_ints(c, by_key, 4, err), {"dtype", TD_SET_INDEX})
+ROWS(int_by_node, fill_ints(c, by_node, 1, err), {"Tout", TD_SET_INDEX})
+ROWS(full_by_seeds, fill_ints(c, by_seeds, -1, err), {"dtype", FULL_SET})
+ROWS(full_by_key, fill_ints(c, by_key, -1, err), {"dtype", FULL_SET})
+
+const struct td_op_rows td_cuda_rows_random[] = {{"StatelessRandomUniform", rows_uniform_by_seeds},
+                                                 {"StatelessRandomNormal", rows_normal_by_seeds},
+                                                 {"StatelessTruncatedNormal", rows_truncated_by_seeds},
+                                                 {"StatelessRandomUniformV2", rows_uniform_by_key},
+                                                 {"StatelessRandomNormalV2", rows_normal_by_key},
+                                                 {"StatelessTruncatedNormalV2", rows_truncated_by_key},
+                                                 {"RandomUniform", rows_uniform_by_node},
+                                                 {"RandomStandardNormal", rows_normal_by_node},
+                                                 {"TruncatedNormal", rows_truncated_by_node},
+                                                 {"StatelessRandomUniformInt", rows_int_by_seeds},
+                                                 {"StatelessRandomUniformIntV2", rows_int_by_key},
+                                                 {"RandomUniformInt", rows_int_by_node},
+                                                 {"StatelessRandomUniformFullInt", rows_full_by_seeds},
+                                                 {"StatelessRandomUniformFullIntV2", rows_full_by_key},
+                                                 {NULL, NULL}};

@@ -1,0 +1,77 @@
+/* kernels/cuda/math/random.cu - random numbers, a thread a step of the generator: the same as on the host,
+ * where one generator gives them all (kernels/math/random_group.h).
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cuda/math/random.h"
+
+#include "kernels/cuda/base/launch.cuh"
+
+namespace
+{
+
+template <class T> constexpr int bits_of = 23;
+template <> constexpr int bits_of<__half> = 10;
+template <> constexpr int bits_of<__nv_bfloat16> = 7;
+
+template <class T> __global__ void numbers(enum td_random_kind kind, struct td_philox first, T *y, int64_t n)
+{
+    constexpr bool wide = sizeof(T) == 8;
+    constexpr int size = wide ? 2 : 4;
+    for (int64_t at = td_cuda_first(); at * size < n; at += td_cuda_stride()) {
+        typename td_cuda_wide<T>::type group[size];
+        struct td_philox g = first;
+        td_random_skip(kind, wide, static_cast<uint64_t>(at), &g);
+        if constexpr (wide) {
+            (void)td_random_group_f64(kind, &g, group);
+        } else {
+            (void)td_random_group_f32(kind, bits_of<T>, &g, group);
+        }
+        for (int k = 0; k < size && at * size + k < n; k++) {
+            y[at * size + k] = td_cuda_store<T>::of(group[k]);
+        }
+    }
+}
+
+template <class T> __global__ void integers(td_cuda_random_range s, struct td_philox first, T *y, int64_t n)
+{
+    constexpr bool wide = sizeof(T) == 8;
+    constexpr int size = wide ? 2 : 4;
+    for (int64_t at = td_cuda_first(); at * size < n; at += td_cuda_stride()) {
+        struct td_philox g = first;
+        uint32_t words[4];
+        td_philox_skip(&g, static_cast<uint64_t>(at));
+        td_philox_next(&g, words);
+        for (int k = 0; k < size && at * size + k < n; k++) {
+            y[at * size + k] = static_cast<T>(td_random_int(words, k, wide, s.lo, s.range));
+        }
+    }
+}
+
+struct run_numbers {
+    enum td_random_kind kind;
+    struct td_philox g;
+    void *y;
+    int64_t n;
+    td_cuda_stream *stream;
+    template <class T> int operator()(T) const
+    {
+        constexpr int64_t size = sizeof(T) == 8 ? 2 : 4;
+        return td_cuda_over(numbers<T>, (n + size - 1) / size, stream, kind, g, static_cast<T *>(y), n);
+    }
+};
+
+} // namespace
+
+int td_cuda_random(enum td_cuda_type type, enum td_random_kind kind, struct td_philox g, void *y, int64_t n,
+                   struct td_cuda_stream *stream)
+{
+    return td_cuda_with_float(type, run_numbers{kind, g, y, n, stream});
+}
+
+int td_cuda_random_ints(const struct td_cuda_random_range *s, struct td_philox g, void *y, int64_t n,
+                        struct td_cuda_stream *stream)
+{
+    return s->wide
+               ? td_cuda_over(integers<uint64_t>, (n + 1) / 2, stream, *s, g, static_cast<uint64_t *>(y), n)
+               : td_cuda_over(integers<uint32_t>, (n + 3) / 4, stream, *s, g, static_cast<uint32_t *>(y), n);
+}

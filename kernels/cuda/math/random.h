@@ -1,0 +1,28 @@
+/* kernels/cuda/math/random.h - launchers of random.cu. Each returns CUDA's error number.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_CUDA_MATH_RANDOM_H
+#define TD_KERNELS_CUDA_MATH_RANDOM_H
+
+#include "kernels/cuda/base/runtime.h"
+#include "kernels/math/random_group.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* y [n] = numbers of the distribution, in the order that the generator gives them. */
+int td_cuda_random(enum td_cuda_type type, enum td_random_kind kind, struct td_philox g, void *y, int64_t n,
+                   struct td_cuda_stream *stream);
+/* Integers of 4 or 8 bytes: lo + bits mod range; range 0: all bits. */
+struct td_cuda_random_range {
+    uint64_t lo, range;
+    bool wide;
+};
+int td_cuda_random_ints(const struct td_cuda_random_range *s, struct td_philox g, void *y, int64_t n,
+                        struct td_cuda_stream *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,69 @@
+/* tests/sim/sim_libraries.c - NVIDIA's libraries and makers of kernels, which a simulated GPU has none of: it
+ * runs kernels of the host.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cuda/base/libraries.h"
+#include "kernels/cuda/base/made.h"
+
+void td_cuda_libraries_open(int device, bool tf32, uint64_t limit, struct td_cuda_libraries *out)
+{
+    (void)device;
+    (void)tf32;
+    (void)limit;
+    *out = (struct td_cuda_libraries){.said = {"simulated", "simulated"}};
+}
+
+void td_cuda_libraries_close(struct td_cuda_libraries *l)
+{
+    (void)l;
+}
+
+bool td_cuda_libraries_tell(const struct td_cuda_libraries *l, int i, char *text, size_t room)
+{
+    (void)l;
+    (void)i;
+    if (room > 0) {
+        text[0] = '\0';
+    }
+    return false;
+}
+
+struct td_cuda_makers *td_cuda_makers_new(int device, int capability, const char *dir)
+{
+    (void)device;
+    (void)capability;
+    (void)dir;
+    return NULL;
+}
+
+void td_cuda_makers_free(struct td_cuda_makers *m)
+{
+    (void)m;
+}
+
+/* Graphs: the device is opened without them. */
+int td_cuda_capture_begin(int device, struct td_cuda_stream *stream)
+{
+    (void)stream;
+    return device + 1;
+}
+
+int td_cuda_capture_end(int device, struct td_cuda_stream *stream, struct td_cuda_graph **out)
+{
+    (void)stream;
+    *out = NULL;
+    return device + 1;
+}
+
+int td_cuda_graph_launch(int device, struct td_cuda_graph *graph, struct td_cuda_stream *stream)
+{
+    (void)graph;
+    (void)stream;
+    return device + 1;
+}
+
+int td_cuda_graph_free(int device, struct td_cuda_graph *graph)
+{
+    (void)graph;
+    return device;
+}
