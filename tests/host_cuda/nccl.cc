@@ -118,9 +118,12 @@ bool is_over(const communicator &c)
     return c.aborted || c.all->aborted != 0;
 }
 
-/* False: the communicator was aborted. */
+/* False: the communicator was aborted. What came before stays counted, so that nobody may come after. */
 bool meet(communicator &c)
 {
+    if (is_over(c)) {
+        return false;
+    }
     meeting_place &m = *c.all;
     const unsigned round = m.round;
     if (m.here.fetch_add(1) + 1 == static_cast<unsigned>(c.size)) {
@@ -293,10 +296,10 @@ int leave(const char *call, void *comm, bool aborts)
     if (!aborts && c->under_way > 0) {
         wrong(call, "sums are under way");
     }
-    c->aborted = true;
     if (aborts) {
-        c->all->aborted = 1;
+        c->all->aborted = 1; /* before this one's sums leave their meeting */
     }
+    c->aborted = true;
     const std::lock_guard<std::mutex> l(mu);
     communicators.erase(comm);
     return TD_NCCL_SUCCESS;
