@@ -330,6 +330,7 @@ static enum td_code start_http(struct server *s, struct td_err *err)
     s->rest.calls = s->calls;
     s->rest.jobs = s->jobs;
     s->rest.devices = s->engine.devices;
+    s->rest.pool = td_workers_pool(s->workers);
     TD_TRY(taken ? TD_OK : start_listener(s, 0, o->rest_api_port, err));
     return start_listener(s, 1, o->kserve_rest_port, err);
 }

@@ -7,12 +7,20 @@
 
 #include "proto/json/json_value.h"
 
-/* Where in nested lists the reader is. */
+#define TD_JSON_LEVELS (2 * TD_MAX_RANK)
+
+/* Where in nested lists the reader is. Of a part of a value (json_parts.h) the text begins behind a comma;
+ * how many lists are open there is not known, and their levels are counted as if they were TD_MAX_RANK. */
 struct td_json_nest {
-    int level, rank;            /* rank -1: not known yet */
-    int seen;                   /* levels that a list has been opened at: dim[0..seen) are set */
-    int64_t dim[TD_MAX_RANK];   /* -1: not known yet */
-    int64_t count[TD_MAX_RANK]; /* elements seen of the list open at each level */
+    int level, rank;               /* rank -1: not known yet */
+    int seen;                      /* levels that a list has been opened at: dim[0..seen) are set */
+    int64_t dim[TD_JSON_LEVELS];   /* -1: not known yet */
+    int64_t count[TD_JSON_LEVELS]; /* elements seen of the list open at each level */
+    /* of parts; else all 0 */
+    bool is_part;               /* its text may end within the value */
+    int before;                 /* levels of lists that were open before it */
+    int held;                   /* of those, the lists that have not ended in it */
+    int64_t ended[TD_MAX_RANK]; /* elements that the others of them had in it: [held, before) */
 };
 
 /* Reads on from the value at j->at (or white space before it) as long as numbers are written plainly and fit,

@@ -14,11 +14,13 @@
 #include "core/base/status.h"
 
 struct td_arena;
+struct td_thread_pool;
 
 #define TD_JSON_MAX_DEPTH 128 /* of values that are skipped */
 
 struct td_json {
     const char *text, *at, *end;
+    struct td_thread_pool *pool; /* help with large values, if whoever made the reader sets it; borrowed */
 };
 
 /* A number: integers keep all 64 bits, others are the nearest double. */
@@ -108,6 +110,8 @@ TD_MUST enum td_code td_json_skip(struct td_json *j, struct td_err *err);
 /* Moves past one value without looking inside: to its closing bracket, or to what ends a scalar. For values
  * that are read, and with that checked, later. */
 TD_MUST enum td_code td_json_leap(struct td_json *j, struct td_err *err);
+/* How many commas the text has. */
+size_t td_json_commas(const char *p, const char *end);
 /* Walks the members of the object at j (behind its brace). Returns at each key, with j behind the colon;
  * *more false behind the closing brace. first: no comma is due yet. */
 TD_MUST enum td_code td_json_member(struct td_json *j, bool first, struct td_json_str *key, bool *more,

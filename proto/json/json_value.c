@@ -14,6 +14,7 @@
 #include "core/base/check.h"
 #include "core/base/mem.h"
 #include "proto/json/json_list.h"
+#include "proto/json/json_parts.h"
 
 enum td_code td_gather_init(struct td_gather *g, enum td_dtype dtype, struct td_err *err)
 {
@@ -25,6 +26,7 @@ enum td_code td_gather_init(struct td_gather *g, enum td_dtype dtype, struct td_
     g->data = g->own;
     g->n = 0;
     g->cap = sizeof g->own / g->elem;
+    g->is_view = false;
     return TD_OK;
 }
 
@@ -48,6 +50,8 @@ void td_gather_fini(struct td_gather *g)
 static enum td_code grow_to(struct td_gather *g, size_t cap, struct td_err *err)
 {
     size_t bytes = 0;
+    TD_FAIL_IF(g->is_view, err, INVALID_ARGUMENT, "More than the %zu elements that its commas told of",
+               g->cap);
     char *p = td_size_mul(cap, g->elem, &bytes) ? td_realloc(g->data == g->own ? NULL : g->data, cap, g->elem)
                                                 : NULL;
     if (p == NULL) {
@@ -300,8 +304,8 @@ static enum td_code read_scalar(struct td_gather *g, struct td_json *j, struct t
 
 TD_CHECK_FN enum td_code nest_check(const struct td_json_nest *nest, struct td_err *err)
 {
-    TD_WANT(nest->level >= 0 && nest->level <= nest->seen && nest->seen <= TD_MAX_RANK &&
-                nest->rank <= nest->seen,
+    TD_WANT(nest->level >= 0 && nest->level <= nest->seen && nest->seen <= TD_JSON_LEVELS &&
+                nest->rank <= nest->seen && nest->held <= nest->before,
             err, "at level %d of %d of a value of rank %d", nest->level, nest->seen, nest->rank);
     for (int i = 0; i < nest->level; i++) {
         TD_WANT(nest->dim[i] >= -1 && (nest->rank >= 0 || nest->dim[i] < 0), err,
@@ -314,7 +318,7 @@ static enum td_code open_list(struct td_json_nest *nest, struct td_json *j, stru
 {
     TD_FAIL_IF(nest->rank >= 0 && nest->level >= nest->rank, err, INVALID_ARGUMENT,
                "Encountered list at unexpected level: %d expected < %d", nest->level + 1, nest->rank);
-    TD_FAIL_IF(nest->level == TD_MAX_RANK, err, INVALID_ARGUMENT,
+    TD_FAIL_IF(nest->level == nest->before + TD_MAX_RANK, err, INVALID_ARGUMENT,
                "Lists are nested more than %d levels deep, the largest rank of a tensor", TD_MAX_RANK);
     j->at++;
     if (nest->level == nest->seen) {
@@ -329,6 +333,11 @@ static enum td_code close_list(struct td_json_nest *nest, struct td_err *err)
 {
     const int level = --nest->level;
     const int64_t n = nest->count[level];
+    if (level < nest->held) { /* its other elements are in the parts before */
+        nest->ended[level] = n;
+        nest->held = level;
+        return TD_OK;
+    }
     if (nest->dim[level] < 0) {
         nest->dim[level] = n;
     }
@@ -360,6 +369,12 @@ static enum td_code leaf(struct td_gather *g, struct td_json_nest *nest, struct 
     return TD_OK;
 }
 
+/* Whether the text of a part is over. */
+static bool is_over(const struct td_json_nest *nest, struct td_json *j)
+{
+    return nest->is_part && td_json_peek(j) == '\0' && j->at == j->end;
+}
+
 /* After a value: closes the lists that end here. Sets *more when another value follows. */
 static enum td_code after(struct td_json_nest *nest, struct td_json *j, bool *more, struct td_err *err)
 {
@@ -372,6 +387,9 @@ static enum td_code after(struct td_json_nest *nest, struct td_json *j, bool *mo
             *more = true;
             return TD_OK;
         }
+        if (c == '\0' && is_over(nest, j)) {
+            return TD_OK;
+        }
         if (c != ']') {
             return td_json_fail(j, err, "Missing a comma or ] after an array element.");
         }
@@ -381,35 +399,52 @@ static enum td_code after(struct td_json_nest *nest, struct td_json *j, bool *mo
     return TD_OK;
 }
 
-enum td_code td_gather_value(struct td_gather *g, struct td_json *j, struct td_shape *shape,
+enum td_code td_gather_lists(struct td_gather *g, struct td_json_nest *nest, struct td_json *j, bool *more,
                              struct td_err *err)
 {
-    struct td_json_nest nest;
-    nest.level = nest.seen = 0;
-    nest.rank = -1;
-    bool more = true;
-    while (more) {
+    *more = true;
+    while (*more && !is_over(nest, j)) {
         if (td_json_peek(j) == '[') {
-            TD_TRY(open_list(&nest, j, err));
+            TD_TRY(open_list(nest, j, err));
             if (td_json_peek(j) != ']') {
                 continue;
             }
             j->at++;
-            TD_TRY(close_list(&nest, err));
-        } else if (!td_json_list(g, &nest, j)) {
-            if (td_json_peek(j) == '[') { /* behind numbers: wrong, and said above */
+            TD_TRY(close_list(nest, err));
+        } else if (!td_json_list(g, nest, j)) {
+            if (td_json_peek(j) == '[' || is_over(nest, j)) { /* behind numbers, wrong: said above */
                 continue;
             }
-            TD_TRY(leaf(g, &nest, j, err));
+            TD_TRY(leaf(g, nest, j, err));
         }
-        TD_TRY(after(&nest, j, &more, err));
+        TD_TRY(after(nest, j, more, err));
     }
+    return TD_OK;
+}
+
+enum td_code td_gather_value(struct td_gather *g, struct td_json *j, struct td_shape *shape,
+                             struct td_err *err)
+{
+    struct td_json_nest nest;
+    bool more;
+    if (td_gather_by_parts(g, j, shape)) {
+        return TD_OK;
+    }
+    nest.level = nest.seen = 0;
+    nest.rank = -1;
+    nest.is_part = false;
+    nest.before = nest.held = 0;
+    TD_TRY(td_gather_lists(g, &nest, j, &more, err));
     return td_shape_make(shape, nest.dim, nest.rank, err);
 }
 
 enum td_code td_gather_flat(struct td_gather *g, struct td_json *j, struct td_err *err)
 {
     int64_t depth = 0;
+    struct td_shape ignored;
+    if (td_gather_by_parts(g, j, &ignored)) {
+        return TD_OK;
+    }
     do {
         bool opened = false;
         for (; td_json_eat(j, '['); depth++) {

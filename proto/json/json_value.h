@@ -10,11 +10,14 @@
 #include "core/base/tensor.h"
 #include "proto/json/json_read.h"
 
+struct td_json_nest;
+
 struct td_gather {
     enum td_dtype dtype;
     size_t elem;   /* bytes an element */
     char *data;    /* heap, or own while small */
     size_t n, cap; /* elements */
+    bool is_view;  /* of data that is another's: it does not grow */
     _Alignas(16) char own[512];
 };
 
@@ -28,6 +31,9 @@ void td_gather_cut(struct td_gather *g, size_t n);
 /* Appends the value at j. INVALID_ARGUMENT for ragged lists, wrong kinds and numbers out of range. */
 TD_MUST enum td_code td_gather_value(struct td_gather *g, struct td_json *j, struct td_shape *shape,
                                      struct td_err *err);
+/* Reads on in the lists of nest, until the value has ended, or (*more) the part of one that the text is. */
+TD_MUST enum td_code td_gather_lists(struct td_gather *g, struct td_json_nest *nest, struct td_json *j,
+                                     bool *more, struct td_err *err);
 /* Appends every scalar of the value at j, in order, however they are nested. */
 TD_MUST enum td_code td_gather_flat(struct td_gather *g, struct td_json *j, struct td_err *err);
 /* Makes the tensor (elements move into it). shape must count exactly the elements gathered. */

@@ -34,6 +34,7 @@ struct td_rest {
     struct td_open_calls *calls;        /* the same */
     struct td_jobs *jobs;               /* borrowed; NULL: there is no fine-tuning */
     const struct td_devices *devices;   /* borrowed */
+    struct td_thread_pool *pool;        /* borrowed: help with large bodies; NULL: none */
     atomic_int n_uploads, n_followers;  /* under way */
     atomic_int n_apart;                 /* requests on threads of their own */
     int max_apart;                      /* --max_waiting_commands; 0: there are no such threads */

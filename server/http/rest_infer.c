@@ -132,6 +132,7 @@ static enum td_code read_inputs(struct infer *f, struct td_err *err)
         const struct td_infer_in *in = &f->p.in[i].raw;
         const enum td_code over = td_work_over();
         TD_TRY(over ? td_work_error(over, err) : TD_OK);
+        f->p.in[i].data.pool = f->rest->pool;
         TD_TRY(in->place.region != NULL ? td_infer_fetch(&f->shared, in, max_bytes, t, err)
                                         : td_infer_json_tensor(&f->p.in[i], max_bytes, t, err));
     }

@@ -60,6 +60,7 @@ enum td_code td_rest_predict(struct td_rest *rest, struct td_exchange *x, struct
         return td_no_memory(err, sizeof *form, "a request");
     }
     TD_TRY(td_json_body(x->body, x->body_len, r->arena, &body, err));
+    body.value.pool = rest->pool;
     *form = body.form;
     r->signature = body.signature;
     r->detail = form;

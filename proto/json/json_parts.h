@@ -1,0 +1,13 @@
+/* proto/json/json_parts.h - a large nested list of numbers, read by all threads that idle: for json_value.c.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_PROTO_JSON_JSON_PARTS_H
+#define TD_PROTO_JSON_JSON_PARTS_H
+
+#include "proto/json/json_value.h"
+
+/* What td_gather_value does, where the value is large, all is in order with it, and j->pool has help. False:
+ * else; nothing has changed, and who reads it in one finds what is wrong. */
+bool td_gather_by_parts(struct td_gather *g, struct td_json *j, struct td_shape *shape);
+
+#endif

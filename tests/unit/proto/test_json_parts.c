@@ -1,0 +1,222 @@
+/* tests/unit/proto/test_json_parts.c - values that several threads read, held against one thread's reading.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "proto/json/json_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/float_mode.h"
+#include "tests/test.h"
+#include "tests/unit/core/pool_make.h"
+
+enum { ROOM = 1 << 20, LEAST = 160 << 10 /* of text */, NUMBER = 64 };
+
+static struct td_err err; /* CHECK_OK's */
+static char text[ROOM + NUMBER];
+static struct made_pool pool;
+static uint64_t state = 17;
+
+static uint32_t draw(uint32_t n)
+{
+    state = state * UINT64_C(6364136223846793005) + 1442695040888963407U;
+    return (uint32_t)(state >> 33) % n;
+}
+
+static size_t put_number(char *to, enum td_dtype dtype)
+{
+    static const char *const odd[] = {"1e-40", "-0", "12345678901234567890.5", "NaN", "-1.5E3", "0"};
+    if (dtype == TD_INT32) {
+        return (size_t)snprintf(to, NUMBER, "%d", (int)draw(1 << 30) - (1 << 29));
+    }
+    if (draw(50) == 0) {
+        return (size_t)snprintf(to, NUMBER, "%s", odd[draw(6)]);
+    }
+    return (size_t)snprintf(to, NUMBER, "%.*g", 1 + (int)draw(17), (draw(1 << 30) - 5e8) / (1 + draw(1000)));
+}
+
+/* A list of dims[axis..rank); spaced: white space here and there. */
+static size_t put_list(size_t n, const int *dims, int axis, int rank, enum td_dtype dtype, bool spaced)
+{
+    if (axis == rank) {
+        return n + put_number(text + n, dtype);
+    }
+    text[n++] = '[';
+    for (int i = 0; i < dims[axis]; i++) {
+        n = put_list(n, dims, axis + 1, rank, dtype, spaced);
+        if (i + 1 < dims[axis]) {
+            text[n++] = ',';
+        }
+        if (spaced && draw(3) == 0) {
+            text[n++] = " \n\t"[draw(3)];
+        }
+    }
+    text[n++] = ']';
+    return n;
+}
+
+/* Reads the text's value, and lets go of it. */
+struct reading {
+    enum td_code rc;
+    struct td_err err;
+    struct td_shape shape;
+    struct td_gather g;
+    size_t end;
+};
+
+static void read_text(struct reading *r, enum td_dtype dtype, size_t n, struct td_thread_pool *help)
+{
+    struct td_json j = td_json_make(text, n);
+    j.pool = help;
+    r->err = (struct td_err){0};
+    CHECK_OK(td_gather_init(&r->g, dtype, &err));
+    CHECK_OK(td_gather_reserve(&r->g, 1, &err));
+    memset(r->g.data, 0, r->g.elem);
+    r->g.n = 1; /* as behind a row before */
+    r->rc = td_gather_value(&r->g, &j, &r->shape, &r->err);
+    r->end = (size_t)(j.at - text);
+}
+
+static void reads_alike(enum td_dtype dtype, size_t n)
+{
+    struct reading one, many;
+    read_text(&one, dtype, n, NULL);
+    read_text(&many, dtype, n, &pool.pool);
+    CHECK_INT(many.rc, one.rc);
+    CHECK_STR(many.err.msg, one.err.msg);
+    CHECK_INT(many.end, one.end);
+    if (one.rc == TD_OK) {
+        CHECK_STR(TD_SHAPE_STR(&many.shape), TD_SHAPE_STR(&one.shape));
+        CHECK_INT(many.g.n, one.g.n);
+        CHECK(memcmp(many.g.data, one.g.data, one.g.n * one.g.elem) == 0);
+    }
+    td_gather_fini(&one.g);
+    td_gather_fini(&many.g);
+}
+
+static bool by_parts(enum td_dtype dtype, size_t n)
+{
+    struct td_shape shape;
+    struct td_gather g;
+    struct td_json j = td_json_make(text, n);
+    j.pool = &pool.pool;
+    CHECK_OK(td_gather_init(&g, dtype, &err));
+    const bool read = td_gather_by_parts(&g, &j, &shape);
+    td_gather_fini(&g);
+    return read;
+}
+
+static const struct {
+    int rank, dims[TD_MAX_RANK];
+} shapes[] = {{1, {30000}},
+              {2, {1, 30000}},
+              {2, {30000, 1}},
+              {4, {1, 100, 100, 3}},
+              {4, {2, 1, 7000, 2}},
+              {2, {5, 6000}},
+              {6, {3, 5, 7, 11, 13, 2}},
+              {12, {1, 1, 1, 2, 1, 9000, 1, 1, 2, 1, 1, 1}}};
+static const enum td_dtype dtypes[] = {TD_FLOAT, TD_DOUBLE, TD_HALF, TD_INT32};
+
+static size_t draw_text(int shape, enum td_dtype dtype)
+{
+    const size_t n = put_list(0, shapes[shape].dims, 0, shapes[shape].rank, dtype, draw(2) == 0);
+    CHECK(n > LEAST && n < ROOM);
+    text[n] = '\0';
+    return n;
+}
+
+TEST(what_is_in_order_is_read_by_parts)
+{
+    pool_start(&pool);
+    for (int shape = 0; shape < (int)(sizeof shapes / sizeof *shapes); shape++) {
+        for (int d = 0; d < 4; d++) {
+            const size_t n = draw_text(shape, dtypes[d]);
+            CHECK(by_parts(dtypes[d], n));
+            reads_alike(dtypes[d], n);
+        }
+    }
+    pool_stop(&pool);
+}
+
+TEST(what_is_wrong_is_said_as_by_one)
+{
+    pool_start(&pool);
+    static const char others[] = "[]],,x\"0.-eN {}";
+    for (int i = 0; i < 150; i++) {
+        const enum td_dtype dtype = dtypes[i % 4];
+        size_t n = draw_text(i % (int)(sizeof shapes / sizeof *shapes), dtype);
+        for (uint32_t k = draw(3); k < 3; k++) {
+            const size_t at = draw((uint32_t)n);
+            if (draw(2) == 0) {
+                text[at] = others[draw(sizeof others - 1)];
+            } else { /* a character less */
+                memmove(text + at, text + at + 1, n - at);
+                n--;
+            }
+        }
+        reads_alike(dtype, n);
+    }
+    pool_stop(&pool);
+}
+
+/* Of lists so long that hardly a part has one whole. */
+TEST(lists_of_other_lengths_are_not_joined)
+{
+    pool_start(&pool);
+    for (int i = 0; i < 40; i++) {
+        const int dims[] = {5, 6000};
+        size_t n = put_list(0, dims, 0, 2, TD_FLOAT, false);
+        text[n] = '\0';
+        char *comma = strchr(text + draw((uint32_t)n * 3 / 4), ','), *list = strstr(comma + 1, "],[");
+        if (i % 2 == 0) { /* a number less */
+            memmove(comma, strchr(comma + 1, ','), strlen(strchr(comma + 1, ',')) + 1);
+        } else { /* two lists are one */
+            list[0] = ',';
+            list[1] = list[2] = ' ';
+        }
+        n = strlen(text);
+        CHECK(!by_parts(TD_FLOAT, n));
+        reads_alike(TD_FLOAT, n);
+    }
+    pool_stop(&pool);
+}
+
+TEST(denormals_are_as_the_caller_has_them)
+{
+    pool_start(&pool);
+    size_t n = 0;
+    text[n++] = '[';
+    while (n < LEAST) {
+        n += (size_t)snprintf(text + n, NUMBER, "1e-40,");
+    }
+    text[n - 1] = ']';
+    text[n] = '\0';
+    reads_alike(TD_FLOAT, n);
+    const unsigned long before = td_float_mode_enter();
+    reads_alike(TD_FLOAT, n);
+    td_float_mode_leave(before);
+    pool_stop(&pool);
+}
+
+/* Commas without numbers do not ask for room. */
+TEST(commas_alone_are_no_numbers)
+{
+    pool_start(&pool);
+    memset(text, ',', LEAST);
+    text[0] = '[';
+    text[LEAST - 1] = ']';
+    text[LEAST] = '\0';
+    CHECK(!by_parts(TD_FLOAT, LEAST));
+    reads_alike(TD_FLOAT, LEAST);
+    for (int i = 1; i + 1 < LEAST; i++) { /* empty lists, and one value in the wrong place */
+        text[i] = "[],"[(i - 1) % 3];
+    }
+    text[LEAST - 2] = ']';
+    reads_alike(TD_FLOAT, LEAST);
+    pool_stop(&pool);
+}
+
+TEST_MAIN(RUN(what_is_in_order_is_read_by_parts) RUN(what_is_wrong_is_said_as_by_one)
+              RUN(lists_of_other_lengths_are_not_joined) RUN(denormals_are_as_the_caller_has_them)
+                  RUN(commas_alone_are_no_numbers))
