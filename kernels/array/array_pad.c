@@ -12,6 +12,7 @@
 #include "kernels/array/array_slice_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/cpu/combine.h"
+#include "kernels/cpu/spread.h"
 #include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
@@ -66,6 +67,87 @@ static enum td_code pad_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
+/* y in rows: the last axis with a border, and what is behind it. Each is a border as a whole, or a row of x
+ * between borders. */
+struct padding {
+    enum td_dtype dtype;
+    const char *x;
+    char *y;
+    const void *value;                  /* of the borders; NULL: zeros */
+    int rank;                           /* axes that count rows */
+    int64_t before[TD_MAX_RANK];        /* of each */
+    int64_t x_dim[TD_MAX_RANK], *y_dim; /* borrowed */
+    int64_t row, y_row, front;          /* elements: of x's, of y's, of the border in front of x's */
+};
+
+static void put_border(const struct padding *p, int64_t at, int64_t n)
+{
+    char *y = p->y + at * (int64_t)td_dtype_size(p->dtype);
+    if (p->value != NULL) {
+        td_strided_fill(p->dtype, y, p->value, n);
+    } else if (n > 0) {
+        td_strided_zero(p->dtype, y, n);
+    }
+}
+
+/* x's row at y's, -1: a border. */
+static int64_t row_inside(const struct padding *p, const int64_t *at)
+{
+    int64_t row = 0;
+    for (int i = 0; i < p->rank; i++) {
+        const int64_t k = at[i] - p->before[i];
+        if (k < 0 || k >= p->x_dim[i]) {
+            return -1;
+        }
+        row = row * p->x_dim[i] + k;
+    }
+    return row;
+}
+
+static void pad_rows(void *arg, int64_t from, int64_t to, int who)
+{
+    (void)who;
+    const struct padding *p = arg;
+    const int64_t size = (int64_t)td_dtype_size(p->dtype);
+    int64_t at[TD_MAX_RANK], rest = from;
+    for (int i = p->rank - 1; i >= 0; i--) {
+        at[i] = rest % p->y_dim[i];
+        rest /= p->y_dim[i];
+    }
+    for (int64_t r = from; r < to && !td_work_spent(p->y_row); r++) {
+        const int64_t row = row_inside(p, at), first = r * p->y_row, inside = row < 0 ? 0 : p->row;
+        put_border(p, first, p->front);
+        if (row >= 0) {
+            memcpy(p->y + (first + p->front) * size, p->x + row * inside * size, (size_t)(inside * size));
+        }
+        put_border(p, first + p->front + inside, p->y_row - p->front - inside);
+        for (int i = p->rank - 1; i >= 0 && ++at[i] == p->y_dim[i]; i--) {
+            at[i] = 0;
+        }
+    }
+}
+
+/* Of plain elements, of which x has some; paddings were checked. */
+static void pad_plain(struct td_call *c, struct td_tensor *y)
+{
+    const struct td_tensor *x = c->in[0], *paddings = c->in[1];
+    struct padding p = {
+        .dtype = y->dtype, .x = x->data, .y = y->data, .y_dim = y->shape.dim, .rank = x->shape.rank - 1};
+    p.value = c->n_in > 2 ? c->in[2]->data : NULL;
+    while (p.rank > 0 && x->shape.dim[p.rank] == y->shape.dim[p.rank]) {
+        p.rank--;
+    }
+    for (int i = 0; i < p.rank; i++) {
+        p.before[i] = td_tensor_int(paddings, 2 * i);
+        p.x_dim[i] = x->shape.dim[i];
+    }
+    p.row = td_shape_range(&x->shape, p.rank, x->shape.rank);
+    p.y_row = td_shape_range(&y->shape, p.rank, y->shape.rank);
+    p.front = td_tensor_int(paddings, 2 * p.rank) * td_shape_range(&y->shape, p.rank + 1, y->shape.rank);
+    td_spread(c, td_shape_range(&y->shape, 0, p.rank), 1, 2 * (double)p.y_row * TD_SPREAD_PASS_NS, pad_rows,
+              &p);
+}
+
 /* Puts x into y behind the borders in front. */
 static void put_inside(const struct td_tensor *x, const struct td_tensor *paddings, struct td_tensor *y)
 {
@@ -93,6 +175,10 @@ static enum td_code pad_run(struct td_call *c, struct td_err *err)
     }
     if (n == td_tensor_count(c->in[0])) {
         td_elems_copy(y->dtype, y->data, c->in[0]->data, n);
+        return TD_OK;
+    }
+    if (td_tensor_count(c->in[0]) > 0 && !td_dtype_is_object(y->dtype)) {
+        pad_plain(c, y);
         return TD_OK;
     }
     if (c->n_in > 2) {

@@ -76,7 +76,7 @@
 /* One row a type that pooling computes in; half and bfloat16 are brought to float first. */
 static const struct body {
     enum td_dtype dtype;
-    void (*forward)(const struct td_pool *p, const void *x, void *y, int64_t *at);
+    td_pool_fn *forward;
     void (*find_equal)(const struct td_pool *p, const void *x, const void *y, int64_t *at);
     void (*scatter)(void *dx, const void *dy, const int64_t *at, int64_t n);
 } bodies[] = {
@@ -140,7 +140,7 @@ static enum td_code max_pool(struct td_call *c, struct td_pool *p, struct td_err
         const bool by_depth = p->depth != 1;
         along_depth(p);
         begin_at(c, p, by_depth);
-        body_of(td_pool_arithmetic(y->dtype))->forward(p, x, to, NULL);
+        td_pool_spread(c, p, body_of(td_pool_arithmetic(y->dtype))->forward, x, to, NULL);
     }
     return td_pool_deliver(c, p, y, td_pool_out_cells(p), to, err);
 }
@@ -168,7 +168,7 @@ static enum td_code find_max(struct td_call *c, const struct td_pool *p, enum td
     TD_TRY(td_scratch(c, (size_t)n * td_dtype_size(type), &y, err));
     TD_TRY(td_scratch(c, (size_t)n * sizeof(int64_t), &where, err));
     if (n > 0) {
-        body_of(type)->forward(p, x, y, where);
+        td_pool_spread(c, p, body_of(type)->forward, x, y, where);
     }
     *at = where;
     return TD_OK;
@@ -189,7 +189,7 @@ static enum td_code max_argmax_run(struct td_call *c, struct td_err *err)
     int64_t image = td_attr_bool(c->node, "include_batch_in_index") ? 0 : td_pool_in_cells(&p) * p.channels;
     TD_TRY(td_scratch(c, (size_t)n * sizeof(int64_t), &where, err));
     if (n > 0) {
-        body_of(td_pool_arithmetic(y->dtype))->forward(&p, x, to, where);
+        td_pool_spread(c, &p, body_of(td_pool_arithmetic(y->dtype))->forward, x, to, where);
     }
     for (int64_t i = 0; i < n; i++) {
         int64_t v = ((int64_t *)where)[i] - i / per_image * image;

@@ -30,11 +30,13 @@ TD_CLONES static void scale_row(float *restrict y, float by, int64_t n)
     }
 }
 
-static void avg_f32(const struct td_pool *p, const float *x, float *y)
+static void avg_f32(const struct td_pool *p, const struct td_pool_part *part)
 {
     struct td_pool_walk w;
-    int64_t cells = p->batch * td_pool_out_cells(p), n = p->channels;
-    for (int64_t cell = 0; cell < cells; cell++, y += n) {
+    const int64_t n = p->channels;
+    const float *x = part->x;
+    float *y = (float *)part->y + part->from * n;
+    for (int64_t cell = part->from; cell < part->to; cell++, y += n) {
         memset(y, 0, (size_t)n * sizeof *y);
         for (bool more = td_pool_cell_start(&w, p, cell); more; more = td_pool_cell_next(&w, p)) {
             add_row(y, x + w.in_cell * n, 1, n);
@@ -44,11 +46,13 @@ static void avg_f32(const struct td_pool *p, const float *x, float *y)
 }
 
 /* Halves are added in their own type, over space. */
-static void avg_small(const struct td_pool *p, enum td_dtype t, const float *x, float *y)
+static inline void avg_small(const struct td_pool *p, const struct td_pool_part *part, enum td_dtype t)
 {
     struct td_pool_walk w;
-    int64_t cells = p->batch * td_pool_out_cells(p), n = p->channels;
-    for (int64_t cell = 0; cell < cells; cell++, y += n) {
+    const int64_t n = p->channels;
+    const float *x = part->x;
+    float *y = (float *)part->y + part->from * n;
+    for (int64_t cell = part->from; cell < part->to; cell++, y += n) {
         memset(y, 0, (size_t)n * sizeof *y);
         for (bool more = td_pool_cell_start(&w, p, cell); more; more = td_pool_cell_next(&w, p)) {
             const float *from = x + w.in_cell * n;
@@ -59,6 +63,16 @@ static void avg_small(const struct td_pool *p, enum td_dtype t, const float *x, 
         }
         scale_row(y, (float)w.count, n);
     }
+}
+
+static void avg_half(const struct td_pool *p, const struct td_pool_part *part)
+{
+    avg_small(p, part, TD_HALF);
+}
+
+static void avg_bf16(const struct td_pool *p, const struct td_pool_part *part)
+{
+    avg_small(p, part, TD_BFLOAT16);
 }
 
 static void avg_grad_f32(const struct td_pool *p, const float *dy, float *dx)
@@ -73,11 +87,13 @@ static void avg_grad_f32(const struct td_pool *p, const float *dy, float *dx)
     }
 }
 
-static void avg_f64(const struct td_pool *p, const double *x, double *y)
+static void avg_f64(const struct td_pool *p, const struct td_pool_part *part)
 {
     struct td_pool_walk w;
-    int64_t cells = p->batch * td_pool_out_cells(p), n = p->channels;
-    for (int64_t cell = 0; cell < cells; cell++, y += n) {
+    const int64_t n = p->channels;
+    const double *x = part->x;
+    double *y = (double *)part->y + part->from * n;
+    for (int64_t cell = part->from; cell < part->to; cell++, y += n) {
         memset(y, 0, (size_t)n * sizeof *y);
         for (bool more = td_pool_cell_start(&w, p, cell); more; more = td_pool_cell_next(&w, p)) {
             for (int64_t c = 0; c < n; c++) {
@@ -104,6 +120,14 @@ static void avg_grad_f64(const struct td_pool *p, const double *dy, double *dx)
     }
 }
 
+static td_pool_fn *average_of(const struct td_node *node, enum td_dtype t)
+{
+    return t == TD_DOUBLE                         ? avg_f64
+           : t == TD_FLOAT || td_pool_is_3d(node) ? avg_f32
+           : t == TD_HALF                         ? avg_half
+                                                  : avg_bf16;
+}
+
 static enum td_code avg_run(struct td_call *c, struct td_err *err)
 {
     struct td_pool p;
@@ -114,12 +138,8 @@ static enum td_code avg_run(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 0, NULL, &y, err));
     TD_TRY(td_pool_bring(c, &p, c->in[0], td_pool_in_cells(&p), &x, err));
     TD_TRY(td_pool_room(c, &p, y, &to, err));
-    if (td_tensor_count(y) > 0 && y->dtype == TD_DOUBLE) {
-        avg_f64(&p, x, to);
-    } else if (td_tensor_count(y) > 0 && y->dtype != TD_FLOAT && !td_pool_is_3d(c->node)) {
-        avg_small(&p, y->dtype, x, to);
-    } else if (td_tensor_count(y) > 0) {
-        avg_f32(&p, x, to);
+    if (td_tensor_count(y) > 0) {
+        td_pool_spread(c, &p, average_of(c->node, y->dtype), x, to, NULL);
     }
     return td_pool_deliver(c, &p, y, td_pool_out_cells(&p), to, err);
 }

@@ -18,7 +18,35 @@
 
 #include "core/base/work.h"
 #include "kernels/ops.h"
+#include "kernels/cpu/spread.h"
 #include "kernels/cpu/upcast.h"
+
+struct pool_job {
+    const struct td_pool *p;
+    td_pool_fn *fn;
+    struct td_pool_part all;
+};
+
+static void pool_range(void *arg, int64_t from, int64_t to, int who)
+{
+    (void)who;
+    const struct pool_job *j = arg;
+    struct td_pool_part part = j->all;
+    part.from = from;
+    part.to = to;
+    j->fn(j->p, &part);
+}
+
+void td_pool_spread(const struct td_call *c, const struct td_pool *p, td_pool_fn *fn, const void *x, void *y,
+                    int64_t *at)
+{
+    struct pool_job j = {p, fn, {.x = x, .y = y, .at = at}};
+    double ops = (double)p->channels;
+    for (int i = 0; i < 3; i++) {
+        ops *= (double)p->axis[i].k;
+    }
+    td_spread(c, p->batch * td_pool_out_cells(p), 1, ops * TD_SPREAD_OP_NS, pool_range, &j);
+}
 
 bool td_pool_is_3d(const struct td_node *n)
 {

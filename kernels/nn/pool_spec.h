@@ -53,6 +53,17 @@ int64_t td_pool_out_cells(const struct td_pool *p);
 /* Stands on the first cell of output cell `cell`'s window; false when the window is empty. */
 bool td_pool_cell_start(struct td_pool_walk *w, const struct td_pool *p, int64_t cell);
 bool td_pool_cell_next(struct td_pool_walk *w, const struct td_pool *p);
+/* Output cells [from, to) of x's into y, all of channels last; at: where each came from, if it is asked. */
+struct td_pool_part {
+    const void *x;
+    void *y;
+    int64_t *at;
+    int64_t from, to;
+};
+typedef void td_pool_fn(const struct td_pool *p, const struct td_pool_part *part);
+/* All output cells, on this thread and on those that idle. */
+void td_pool_spread(const struct td_call *c, const struct td_pool *p, td_pool_fn *fn, const void *x, void *y,
+                    int64_t *at);
 /* The node's op pools over three axes. */
 bool td_pool_is_3d(const struct td_node *n);
 /* half and bfloat16 are pooled in float. */
