@@ -269,7 +269,7 @@ enum td_code td_dnnl_matmul_offer(const struct td_gemm *g, const struct td_low *
     o->name = low_name(low);
     dnnl_memory_desc_t y;
     const int n_post = posts ? q->n_post : 0;
-    /* Of rounded numbers a plain one is better than none; one that does fewer posts is twice as fast (AMX). */
+    /* Of rounded numbers a plain one is better than none; one that does fewer posts is faster (AMX). */
     const bool ok = (product_layout(d, &y) &&
                      (with_posts(d, q->post, n_post, &y, as_product, "gemm:jit") ||
                       (low->kind != TD_LOW_NONE && with_posts(d, q->post, n_post, &y, as_product, "ref")))) ||

@@ -1,5 +1,5 @@
-/* tests/unit/kernels/test_spread_windows.c - pads and pools that several threads share: as one thread has them,
- * to the bit.
+/* tests/unit/kernels/test_spread_windows.c - pads and pools that several threads share: as one thread has
+ * them, to the bit.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
