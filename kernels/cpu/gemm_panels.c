@@ -22,6 +22,20 @@ struct rows { /* row i begins at + i * ld */
     int64_t ld;
 };
 
+/* What a tile fetches for those behind it: so many cache lines a step. */
+struct ahead {
+    const char *at;
+    int lines;
+};
+
+enum { LINE = 64, LINES = TD_PANEL * 4 / LINE /* a row of a panel */ };
+
+/* So that so many tiles fetch a panel. */
+static int64_t lines_of_tile(int64_t tiles)
+{
+    return (LINES + tiles - 1) / tiles;
+}
+
 #define PANELS panels_plain
 #define LANES 8
 #define TARGET
@@ -39,19 +53,19 @@ struct rows { /* row i begins at + i * ld */
 #include "kernels/cpu/gemm_panels.inc"
 #endif
 
-void td_gemm_panels(const struct td_gemm *g)
+void td_gemm_panels(const struct td_gemm *g, const void *ahead)
 {
 #ifdef TD_HAS_CLONES
     if (__builtin_cpu_supports("x86-64-v4")) {
-        panels_v4(g);
+        panels_v4(g, ahead);
         return;
     }
     if (__builtin_cpu_supports("x86-64-v3")) {
-        panels_v3(g);
+        panels_v3(g, ahead);
         return;
     }
 #endif
-    panels_plain(g);
+    panels_plain(g, ahead);
 }
 
 /* ------------------------------------------------------------------ a row's state */

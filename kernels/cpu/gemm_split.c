@@ -38,7 +38,7 @@ static bool run_one(const struct td_gemm *g, enum td_gemm_body body)
     if (body == TD_GEMM_SMALL) {
         td_gemm_small(g);
     } else if (body == TD_GEMM_PANELS) {
-        td_gemm_panels(g);
+        td_gemm_panels(g, NULL);
     } else {
         td_gemm_blas(TD_FLOAT, g);
     }

@@ -239,6 +239,14 @@ struct product {
     float *out;
 };
 
+/* Of a gate's at column `at`: the next gate's, or the first of the part that is likely to be next. */
+static const float *panel_behind(const struct td_recurrence_steps *s, const struct product *p,
+                                 const struct area *w, int64_t at)
+{
+    const int64_t next = at + s->units < p->gates * s->units ? at + s->units : w->to;
+    return next > at || w->to < s->units ? p->u + next * p->depth : NULL;
+}
+
 /* The area of each gate of a U. */
 static void multiply(const struct td_recurrence_steps *s, const struct product *p, const struct area *w)
 {
@@ -255,7 +263,7 @@ static void multiply(const struct td_recurrence_steps *s, const struct product *
         g.b = p->u + at * (p->depth > 0 ? p->depth : 1); /* panels follow each other */
         g.c = p->out + w->row * width + at;
         if (p->depth > 0) {
-            td_gemm_panels(&g);
+            td_gemm_panels(&g, panel_behind(s, p, w, at));
         } else {
             td_gemm_small(&g);
         }

@@ -444,7 +444,7 @@ static void multiply(const struct job *j, const struct td_gemm *g)
     if (j->few) {
         td_gemm_small(g);
     } else {
-        td_gemm_panels(g);
+        td_gemm_panels(g, NULL);
     }
 }
 

@@ -104,7 +104,7 @@ static void check_panels(int64_t m, int64_t k, int64_t n)
     g.b = p;
     g.ldb = k + 1;
     g.c = c[1];
-    td_gemm_panels(&g);
+    td_gemm_panels(&g, p);
     for (int64_t i = 0; i < m * (n + GAP); i++) { /* what lies between the rows stays */
         CHECK(c[0][i] == c[1][i]);
     }
