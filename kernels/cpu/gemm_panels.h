@@ -4,8 +4,8 @@
  *
  * A product of one row reads each weight once: it is as fast as the memory gives the weights, and a processor
  * fetches ahead best along one run of bytes (measured on Zen 4, 4 MiB in the third cache: 98 GB/s, against 73
- * where four rows of 8 KiB are read side by side). More rows go over a panel tile by tile, and each tile fetches
- * a part of the next panel: what a tile computes hides how far the third cache is.
+ * where four rows of 8 KiB are read side by side). More rows go over a panel tile by tile, and each tile
+ * fetches a part of the next panel: what a tile computes hides how far the third cache is.
  *
  * Weights are packed when they are met for the second time (kernels/cpu/dnnl_pack.h), and multiplied as they
  * are until then: the results are the same.
@@ -19,8 +19,8 @@
 enum { TD_PANEL = 64 };
 
 /* g: a not transposed, nothing added to; b in panels, zeros behind the last column, and ldb their depth, k or
- * more. Any m works; a row's result does not depend on m, bit for bit, and is td_gemm_small's. ahead: the panel
- * of the same depth that will be wanted next, NULL: none. */
+ * more. Any m works; a row's result does not depend on m, bit for bit, and is td_gemm_small's. ahead: the
+ * panel of the same depth that will be wanted next, NULL: none. */
 void td_gemm_panels(const struct td_gemm *g, const void *ahead);
 
 /* For a row's prepare: a state for weights [k,n] (stored [n,k] where g->tb says so), which are input 1. */
