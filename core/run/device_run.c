@@ -493,7 +493,7 @@ const struct td_tensor *td_device_run_result(struct td_frame *f, int v)
     if (dev == NULL || !dev->anywhere || dev->at[v].buf == NULL || !is_float(dev->at[v].dtype)) {
         return NULL;
     }
-    dev->at[v].buf->stream = NULL;
+    td_buffer_off_stream(dev->at[v].buf);
     return &dev->at[v];
 }
 
