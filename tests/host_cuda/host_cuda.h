@@ -53,6 +53,7 @@
 
 extern "C" {
 void host_cuda_fail(cudaError_t error);  /* the current device's next piece of work fails with it */
+void host_cuda_fail_record(void);        /* the next cudaEventRecord records nothing and fails */
 void host_cuda_reset(void);              /* the current device's sticky error and delayed failure are gone */
 int host_cuda_reports(void);             /* how many so far */
 const char *host_cuda_last_report(void); /* "" before the first; until the next one */
