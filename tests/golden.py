@@ -36,6 +36,7 @@ CODES = ["OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", 
          "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
          "UNAUTHENTICATED"]
 MAX_RANK = 12
+QUIET_S, PATIENCE = 120, 5  # of a processor; as many times longer where others have it
 
 
 class Tensor(ctypes.Structure):
@@ -302,23 +303,39 @@ def check_model(args, name, queue):
     queue.put(None)
 
 
+def seconds_of(pid):
+    """Of a processor, what that process has had."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            user, system = f.read().rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    except OSError:
+        return 0.0
+
+
+def hangs(pid, quiet, had):
+    """A process that has said nothing for so many seconds, since it had had so many of a processor: others may have those, or all stand
+    still for a while."""
+    return quiet > QUIET_S and (seconds_of(pid) - had > QUIET_S or quiet > PATIENCE * QUIET_S)
+
+
 def run_model(args, name):
     """[(case, why)] of one model, in a child process."""
     ctx = multiprocessing.get_context("fork")
     queue = ctx.SimpleQueue()
     child = ctx.Process(target=check_model, args=(args, name, queue))
     child.start()
-    rows, now, quiet = [], "load", 0
+    rows, now, quiet, had = [], "load", 0, 0.0
     while True:
         if not queue._reader.poll(1):
             quiet += 1
             if not child.is_alive() and not queue._reader.poll(0):
                 return rows + [(now, f"the process ended with {child.exitcode}")]
-            if quiet > 120:  # beside other tests, with streams that are delayed
+            if hangs(child.pid, quiet, had):
                 child.kill()
                 return rows + [(now, "hangs")]
             continue
-        row, quiet = queue.get(), 0
+        row, quiet, had = queue.get(), 0, seconds_of(child.pid)
         if row is None:
             break
         if row[0] == "start":

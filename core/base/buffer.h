@@ -67,6 +67,15 @@ TD_MUST enum td_code td_buffer_wrap(const void *data, size_t bytes, void (*relea
 /* Returns new bytes on d, freed in the order of stream, which must outlive them. d NULL: on the host. */
 TD_MUST enum td_code td_buffer_new_on(const struct td_device *d, struct td_stream *stream, size_t bytes,
                                       struct td_buffer **out, struct td_err *err);
+/* Of device bytes: whoever frees them has waited for all that uses them, so that they are freed in no
+ * stream's order. Several threads may say so at once of what they share: then it is so already, and none
+ * writes. */
+static inline void td_buffer_off_stream(struct td_buffer *b)
+{
+    if (b->stream != NULL) {
+        b->stream = NULL;
+    }
+}
 /* Returns new bytes on the host that d copies to and from by itself, pinned where d has some left, else as
  * td_buffer_new makes them. d NULL: of no device. */
 TD_MUST enum td_code td_buffer_new_pinned(const struct td_device *d, size_t bytes, struct td_buffer **out,

@@ -53,6 +53,7 @@ struct td_device {
     void (*stream_close)(const struct td_device *d, struct td_stream *stream);
     TD_MUST enum td_code (*event_open)(const struct td_device *d, struct td_event **out, struct td_err *err);
     void (*event_close)(const struct td_device *d, struct td_event *event);
+    /* Failing, it has waited for all that is queued on stream, as nobody else can. */
     TD_MUST enum td_code (*event_record)(const struct td_device *d, struct td_stream *stream,
                                          struct td_event *event, struct td_err *err);
     /* Blocks the calling thread until the recorded point is reached; reports the first error of the work

@@ -15,7 +15,8 @@
  * calls inlined, and walked once. A value of it is a "slice" when it is an element of the list, or made
  * of one by an op that says how it is done with all of them (td_op.over_slices) and of what is the same
  * in every round: arguments that the body hands on as they are, constants, variables, when neither body
- * nor condition has an effect, and what ops without effects make of these. Of each such chain the last
+ * nor condition has an effect, and what ops without effects make of these, whatever their values are: what
+ * may refuse a value stays, as a loop of no rounds would not have asked. Of each such chain the last
  * value is read from a list of its own. The node then runs copies of its functions as a lifted loop does
  * (core/compile/loop.h), and these lists enter as constants.
  *
@@ -100,6 +101,22 @@ static int steady_argument(const struct hoist *h, struct td_value v)
     return i >= 0 && (i >= h->n_vars || argument(h, h->copy.fetches[i]) == i) ? i : -1;
 }
 
+/* Whether no values make n fail: it has a result for all floats, and its integers are constants. */
+static bool is_total(const struct td_node *n)
+{
+    const uint32_t flags = td_node_flags(n),
+                   total = TD_OP_TOTAL | TD_OP_ELEMENTWISE | TD_OP_VIEW | TD_OP_PRODUCT | TD_OP_IDENTITY;
+    if (flags & (TD_OP_SHAPE_ONLY | TD_OP_READS)) {
+        return true;
+    }
+    bool all = (flags & total) != 0;
+    for (int i = 0; all && i < n->n_in; i++) {
+        all = td_dtype_in(td_dtype_of(n->in[i]), TD_SET_FLOATS | TD_SET_COMPLEX | TD_BIT(TD_BOOL)) ||
+              td_node_const(origin(n->in[i]).node) != NULL;
+    }
+    return all;
+}
+
 /* Whether n, of the body, may be done once before the loop: it has no effects, or reads where nothing else in
  * the loop has any. */
 static bool may_move(const struct hoist *h, const struct td_node *n)
@@ -108,7 +125,7 @@ static bool may_move(const struct hoist *h, const struct td_node *n)
                    flags = td_node_flags(n);
     bool ok = n->op != NULL && n->op != &td_op_feed && n->n_in > 0 && n->n_control == 0 && !(flags & never) &&
               n->loop == NULL && !td_ir_any_reference(n);
-    ok = ok && (!(flags & TD_OP_STATEFUL) || ((flags & TD_OP_READS) && h->only_reads));
+    ok = ok && (!(flags & TD_OP_STATEFUL) || ((flags & TD_OP_READS) && h->only_reads)) && is_total(n);
     for (int i = 0; ok && i < n->n_attrs; i++) {
         ok = n->attrs[i].kind != TD_ATTR_FUNC;
     }

@@ -226,6 +226,9 @@ enum td_op_flags {
     /* hands values on as they are, wherever they lie: where its run has a device, inputs of floats may be
      * there (td_tensor.device), for td_keep, and so may what it gives td_out_move */
     TD_OP_ANYWHERE = 1 << 24,
+    /* has a result for all values of its float, complex and bool inputs: what it refuses are types, shapes,
+     * and what integers say; so do element-wise ops, views and products, which need not say it */
+    TD_OP_TOTAL = 1 << 25,
 };
 
 /* ------------------------------------------------------------------ what the compiler asks of an op

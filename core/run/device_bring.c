@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/device_run.h"
 
-/* Copies on a stream of its own, and waits. */
+/* Copies on a stream of its own, and waits, also behind an error: a part of the copy may be queued. */
 static enum td_code copy_back(const struct td_tensor *there, struct td_tensor *here, struct td_err *err)
 {
     const struct td_device *d = there->device;
@@ -11,9 +11,13 @@ static enum td_code copy_back(const struct td_tensor *there, struct td_tensor *h
     struct td_event *event = NULL;
     enum td_code rc = d->stream_open(d, &stream, err);
     rc = rc ? rc : d->event_open(d, &event, err);
-    rc = rc ? rc : d->copy(d, stream, TD_COPY_TO_HOST, here->data, there->data, td_tensor_bytes(here), err);
-    rc = rc ? rc : d->event_record(d, stream, event, err);
-    rc = rc ? rc : d->event_wait(d, event, err);
+    if (rc == TD_OK) {
+        struct td_err later = {0};
+        rc = d->copy(d, stream, TD_COPY_TO_HOST, here->data, there->data, td_tensor_bytes(here), err);
+        enum td_code waited = d->event_record(d, stream, event, rc ? &later : err);
+        waited = waited ? waited : d->event_wait(d, event, rc ? &later : err);
+        rc = rc ? rc : waited;
+    }
     if (event != NULL) {
         d->event_close(d, event);
     }

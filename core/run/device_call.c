@@ -38,7 +38,7 @@ const void *td_call_run_there(const struct td_call *c)
 enum td_code td_call_hold(const struct td_call *c, const struct td_tensor *t, struct td_err *err)
 {
     TD_TRY(td_device_run_hold(&run_of(c)->weights, t->buf, err));
-    t->buf->stream = NULL;
+    td_buffer_off_stream(t->buf);
     return TD_OK;
 }
 

@@ -91,10 +91,14 @@ struct td_device_groups {
     int (*version)(const struct td_device *d, char *said, size_t room);
     TD_MUST enum td_code (*name)(const struct td_device *d, char out[TD_DEVICE_GROUP_NAME],
                                  struct td_err *err);
-    /* Waits for the others, who all call it. Returns new. */
-    TD_MUST enum td_code (*join)(const struct td_device *d, const struct td_device_seat *seat,
-                                 struct td_device_group **out, struct td_err *err);
-    void (*leave)(struct td_device_group *g); /* waits for its sums; accepts NULL */
+    /* A group that is not joined yet: what may fail without the others. Returns new. */
+    TD_MUST enum td_code (*open)(const struct td_device *d, struct td_device_group **out, struct td_err *err);
+    /* Begins to join the others, who all call it, and returns at once. */
+    TD_MUST enum td_code (*join)(struct td_device_group *g, const struct td_device_seat *seat,
+                                 struct td_err *err);
+    /* *in: all have joined; false: not yet. */
+    TD_MUST enum td_code (*joined)(struct td_device_group *g, bool *in, struct td_err *err);
+    void (*leave)(struct td_device_group *g); /* waits for its sums, not for others to join; accepts NULL */
     /* Queues n sums behind what stream has queued so far, beside what it queues from then on. All processes
      * ask for the same ones in the same order. mark: a number of the caller's, for after. */
     TD_MUST enum td_code (*sum)(struct td_device_group *g, struct td_stream *stream,

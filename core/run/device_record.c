@@ -271,7 +271,7 @@ enum td_code td_recorded_make(struct td_frame *f, const struct td_bound_plan *l,
     rc = rc || !ok ? rc : fill_arena(f, l, r, &rec, &why);
     td_device_arena_fini(&rec.plan);
     if (rc == TD_OK && ok) {
-        r->arena->stream = NULL; /* whoever drops it has waited for what used it */
+        td_buffer_off_stream(r->arena); /* whoever drops it has waited for what used it */
         *made = true;
         return TD_OK;
     }

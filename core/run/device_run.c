@@ -163,14 +163,21 @@ static void let_go(struct td_held *h)
     }
 }
 
+static enum td_code wait_for_stream(const struct td_device_run *dev, struct td_err *err)
+{
+    TD_TRY(dev->device->event_record(dev->device, dev->stream, dev->event, err));
+    return dev->device->event_wait(dev->device, dev->event, err);
+}
+
 enum td_code td_device_run_wait(struct td_device_run *dev, struct td_err *err)
 {
     if (!dev->queued) {
         return TD_OK;
     }
+    struct td_err later = {0};
     enum td_code rc = dev->faults != NULL ? td_device_faults_bring(dev->faults, err) : TD_OK;
-    rc = rc ? rc : dev->device->event_record(dev->device, dev->stream, dev->event, err);
-    rc = rc ? rc : dev->device->event_wait(dev->device, dev->event, err);
+    const enum td_code waited = wait_for_stream(dev, rc ? &later : err); /* also behind an error */
+    rc = rc ? rc : waited;
     rc = rc || dev->faults == NULL ? rc : td_device_faults_look(dev->faults, err);
     dev->queued = false;
     let_go(&dev->pins);
@@ -493,7 +500,7 @@ const struct td_tensor *td_device_run_result(struct td_frame *f, int v)
     if (dev == NULL || !dev->anywhere || dev->at[v].buf == NULL || !is_float(dev->at[v].dtype)) {
         return NULL;
     }
-    dev->at[v].buf->stream = NULL;
+    td_buffer_off_stream(dev->at[v].buf);
     return &dev->at[v];
 }
 

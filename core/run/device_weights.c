@@ -137,7 +137,7 @@ static enum td_code send(const struct td_device *d, struct weight *x, struct td_
         td_buffer_unref(x->there);
         x->there = NULL;
     } else {
-        x->there->stream = NULL; /* whoever gives it back has waited for all that used it */
+        td_buffer_off_stream(x->there); /* whoever gives it back has waited for all that used it */
     }
     if (event != NULL) {
         d->event_close(d, event);

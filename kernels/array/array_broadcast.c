@@ -240,6 +240,7 @@ static enum td_code gradient_args_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_array_broadcast[] = {
     {.name = "BroadcastTo",
      .sig = "(input:T, shape:Tidx) -> (output:T) {T:type; Tidx:type=int32}",
+     .flags = TD_OP_TOTAL,
      .vectorize = td_many_broadcast_to,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_broadcast_to, 0, 1),
      .host_in = 2,
@@ -249,6 +250,7 @@ const struct td_op td_ops_array_broadcast[] = {
      .grad = td_broadcast_to_grad},
     {.name = "Tile",
      .sig = "(input:T, multiples:Tmultiples) -> (output:T) {T:type; Tmultiples:type=int32}",
+     .flags = TD_OP_TOTAL,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_tile, 0, 1),
      .host_in = 2,
      .infer = tile_infer,

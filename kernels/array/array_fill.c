@@ -341,6 +341,7 @@ static enum td_code linspace_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_array_fill[] = {
     {.name = "Fill",
      .sig = "(dims:index_type, value:T) -> (output:T) {T:type; index_type:type=int32}",
+     .flags = TD_OP_TOTAL,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_fill, 1, 0),
      .host_in = 1,
      .infer = fill_infer,
@@ -354,6 +355,7 @@ const struct td_op td_ops_array_fill[] = {
      .kernels = TD_KERNEL("empty.cpu", zeros_run, {"dtype", TD_SET_COPYABLE})},
     {.name = "ZerosLike",
      .sig = "(x:T) -> (y:T) {T:type}",
+     .flags = TD_OP_TOTAL,
      .permute = &td_permute_like,
      .batchable = TD_BATCHABLE(td_batchable_like, .any_input = true),
      .infer = td_infer_same,
@@ -361,6 +363,7 @@ const struct td_op td_ops_array_fill[] = {
      .grad = td_not_differentiable},
     {.name = "OnesLike",
      .sig = "(x:T) -> (y:T) {T:type}",
+     .flags = TD_OP_TOTAL,
      .permute = &td_permute_like,
      .batchable = TD_BATCHABLE(td_batchable_like, .any_input = true),
      .infer = td_infer_same,

@@ -359,7 +359,7 @@ static enum td_code roll_run(struct td_call *c, struct td_err *err)
 /* Further members of the row follow. */
 #define TRANSPOSE_ROW(op, kernel, fn, ...)                                                                   \
     {                                                                                                        \
-        .name = op, .sig = "(x:T, perm:Tperm) -> (y:T) {T:type; Tperm:type=int32}",                          \
+        .name = op, .sig = "(x:T, perm:Tperm) -> (y:T) {T:type; Tperm:type=int32}", .flags = TD_OP_TOTAL,    \
         .batchable = TD_BATCHABLE_MOVES(td_batchable_transpose, 0, 1), .host_in = 2,                         \
         .infer = transpose_infer,                                                                            \
         .kernels = TD_KERNEL(kernel, fn, {"T", TD_SET_ALL_TYPES}, {"Tperm", TD_SET_INDEX}), __VA_ARGS__      \
@@ -423,6 +423,7 @@ const struct td_op td_ops_array_layout[] = {
      .grad = td_reverse_grad},
     {.name = "ReverseV2",
      .sig = "(tensor:T, axis:Tidx) -> (output:T) {Tidx:type=int32; T:type}",
+     .flags = TD_OP_TOTAL,
      .permute = &td_permute_along1,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_along, 0, 1),
      .host_in = 2,

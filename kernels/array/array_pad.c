@@ -367,6 +367,7 @@ static const struct td_permute_rule permute_pad = {.find = find_pad, .apply = ap
 const struct td_op td_ops_array_pad[] = {
     {.name = "Pad",
      .sig = "(input:T, paddings:Tpaddings) -> (output:T) {T:type; Tpaddings:type=int32}",
+     .flags = TD_OP_TOTAL,
      .vectorize = td_many_pad,
      .permute = &permute_pad,
      .batchable = TD_BATCHABLE(td_batchable_map),
@@ -376,6 +377,7 @@ const struct td_op td_ops_array_pad[] = {
      .grad = td_pad_grad},
     {.name = "PadV2",
      .sig = "(input:T, paddings:Tpaddings, constant_values:T) -> (output:T) {T:type; Tpaddings:type=int32}",
+     .flags = TD_OP_TOTAL,
      .vectorize = td_many_pad,
      .permute = &permute_pad,
      .batchable = TD_BATCHABLE(td_batchable_map),

@@ -50,7 +50,7 @@ static enum td_code run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_array_rows[] = {
     {.name = "_Rows",
      .sig = "(x:T) -> (rows:T) {T:type; from:int=0; to:int=-1}",
-     .flags = TD_OP_KEEPS,
+     .flags = TD_OP_KEEPS | TD_OP_TOTAL,
      .infer = infer,
      .kernels = TD_KERNEL("rows.cpu", run),
      .grad_missing = "made by the compiler, after gradients"},

@@ -257,6 +257,7 @@ static const struct td_permute_rule permute_strided_slice = {.find = find_stride
 const struct td_op td_ops_array_slice[] = {
     {.name = "Slice",
      .sig = "(input:T, begin:Index, size:Index) -> (output:T) {T:type; Index:type}",
+     .flags = TD_OP_TOTAL,
      .vectorize = td_many_slice,
      .permute = &permute_slice,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_slice, 0, 2),
@@ -268,6 +269,7 @@ const struct td_op td_ops_array_slice[] = {
     {.name = "StridedSlice",
      .sig = "(input:T, begin:Index, end:Index, strides:Index) -> (output:T) {T:type; Index:type; " SLICE_MASKS
             "}",
+     .flags = TD_OP_TOTAL,
      .permute = &permute_strided_slice,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_strided_slice, 0, 3),
      .host_in = 14,

@@ -303,6 +303,7 @@ static struct td_value simplify_cast(struct td_emitter *e, const struct td_node 
 const struct td_op td_ops_math_cast[] = {
     {.name = "Cast",
      .role = TD_ROLE_CAST,
+     .flags = TD_OP_TOTAL,
      .sig = "(x:SrcT) -> (y:DstT) {SrcT:type; DstT:type; Truncate:bool=false}",
      .permute = &td_permute_elementwise,
      .simplify = simplify_cast,

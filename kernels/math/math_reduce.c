@@ -472,8 +472,9 @@ RUN(any, [TD_BOOL] = REDUCER(any, bool))
         .name = op_name,                                                                                     \
         .sig = "(input:T, reduction_indices:Tidx) -> (output:T) {keep_dims:bool=false; T:type; "             \
                "Tidx:type=int32}",                                                                           \
-        .permute = &td_permute_reduce, .batchable = TD_BATCHABLE(td_batchable_reduce, __VA_ARGS__),          \
-        .grad = gradient, .vectorize = td_many_axes, .host_in = 1u << 1, .infer = td_infer_reduce,           \
+        .flags = TD_OP_TOTAL, .permute = &td_permute_reduce,                                                 \
+        .batchable = TD_BATCHABLE(td_batchable_reduce, __VA_ARGS__), .grad = gradient,                       \
+        .vectorize = td_many_axes, .host_in = 1u << 1, .infer = td_infer_reduce,                             \
         .kernels = TD_KERNEL("math_reduce.cpu", op##_run, {"T", set}, {"Tidx", TD_SET_INDEX})                \
     }
 #define ROW_BOOL(op_name, op)                                                                                \

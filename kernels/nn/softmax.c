@@ -134,6 +134,7 @@ static void log_softmax_grad(struct td_grad *g)
 const struct td_op td_ops_softmax[] = {
     {.name = "Softmax",
      .sig = "(logits:T) -> (softmax:T) {T:type}",
+     .flags = TD_OP_TOTAL,
      .vectorize = td_many_last,
      .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),
@@ -142,6 +143,7 @@ const struct td_op td_ops_softmax[] = {
      .grad = softmax_grad},
     {.name = "LogSoftmax",
      .sig = "(logits:T) -> (logsoftmax:T) {T:type}",
+     .flags = TD_OP_TOTAL,
      .vectorize = td_many_last,
      .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),

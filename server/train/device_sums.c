@@ -13,12 +13,14 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 
 enum { BUCKET_BYTES = 4 << 20 };
+enum { JOIN_S = 120, JOIN_LOOK_MS = 5 };
 
 enum slot_state { EMPTY, ADDED, QUEUED };
 
@@ -370,24 +372,91 @@ static void judge(const double *says, int size, struct reasons *why, bool *any)
     }
 }
 
+/* How it went in the processes: their number, and that of those who have come so far, and who cannot. */
+struct census {
+    int size, in, failed;
+    bool late; /* process 0 does not wait any longer */
+};
+
+static enum td_code count(struct td_device_sums *x, enum td_code rc, bool in, bool late, struct census *out,
+                          struct td_err *err)
+{
+    enum { IN, FAILED, LATE, COUNTS };
+    double v[COUNTS] = {[IN] = rc == TD_OK && in, [FAILED] = rc != TD_OK, [LATE] = late};
+    TD_TRY(td_ranks_sum(x->ranks, v, COUNTS, err));
+    *out = (struct census){
+        .size = x->collective.size, .in = (int)v[IN], .failed = (int)v[FAILED], .late = v[LATE] > 0};
+    return TD_OK;
+}
+
+/* The name of the group in all processes, which have opened theirs. *made: else the reason is in own. */
+static enum td_code open_all(struct td_device_sums *x, char *name, bool *made, struct td_err *own,
+                             struct td_err *err)
+{
+    char all[TD_DEVICE_GROUP_NAME + 1] = {0}; /* behind it: whether there is one */
+    struct census c;
+    enum td_code rc = x->collective.rank == 0 ? x->calls->name(x->device, all, own) : TD_OK;
+    all[TD_DEVICE_GROUP_NAME] = rc == TD_OK;
+    TD_TRY(td_ranks_share(x->ranks, all, sizeof all, err));
+    *made = all[TD_DEVICE_GROUP_NAME] != 0;
+    if (*made) {
+        rc = x->calls->open(x->device, &x->group, own);
+        TD_TRY(count(x, rc, true, false, &c, err));
+        *made = c.in == c.size;
+    }
+    memcpy(name, all, TD_DEVICE_GROUP_NAME);
+    return TD_OK;
+}
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Looks until all have come, one cannot, or process 0 has waited for JOIN_S: as often in each process, as
+ * what they count is the same. One that is gone ends it with an error. */
+static enum td_code join_all(struct td_device_sums *x, const char *name, bool *made, struct td_err *own,
+                             struct td_err *err)
+{
+    const struct td_device_seat seat = {.rank = x->collective.rank, .size = x->collective.size, .name = name};
+    const double until = seconds_now() + JOIN_S;
+    enum td_code rc = x->calls->join(x->group, &seat, own);
+    struct census c = {.size = seat.size};
+    while (c.in < c.size && c.failed == 0 && !c.late) {
+        bool in = false;
+        const struct timespec look = {.tv_nsec = JOIN_LOOK_MS * 1000000L};
+        (void)nanosleep(&look, NULL);
+        rc = rc ? rc : x->calls->joined(x->group, &in, own);
+        TD_TRY(count(x, rc, in, seat.rank == 0 && seconds_now() > until, &c, err));
+    }
+    *made = c.in == c.size;
+    if (!*made && c.failed == 0) {
+        (void)snprintf(own->msg, sizeof own->msg, "%d of %d processes have joined within %d s", c.in, c.size,
+                       JOIN_S);
+    }
+    return TD_OK;
+}
+
 /* All have the group, or none. */
 static enum td_code join(struct td_device_sums *x, struct reasons *why, struct td_err *err)
 {
-    char name[TD_DEVICE_GROUP_NAME + 1] = {0}; /* behind it: whether there is one */
+    char name[TD_DEVICE_GROUP_NAME];
     struct td_err own = {0};
-    const struct td_device_seat seat = {.rank = x->collective.rank, .size = x->collective.size, .name = name};
-    if (seat.rank == 0) {
-        name[TD_DEVICE_GROUP_NAME] = x->calls->name(x->device, name, &own) == TD_OK;
+    bool made = false;
+    TD_TRY(open_all(x, name, &made, &own, err));
+    if (made) {
+        TD_TRY(join_all(x, name, &made, &own, err));
     }
-    TD_TRY(td_ranks_share(x->ranks, name, sizeof name, err));
-    const bool in =
-        name[TD_DEVICE_GROUP_NAME] != 0 && x->calls->join(x->device, &seat, &x->group, &own) == TD_OK;
-    double all_in = in;
-    TD_TRY(td_ranks_sum(x->ranks, &all_in, 1, err));
-    if ((int)all_in != seat.size) {
+    if (!made) {
+        if (own.msg[0] != '\0' && x->collective.rank != 0) { /* process 0 says its own below */
+            td_log(TD_LOG_WARNING, NULL, "process %d of %d: %s", x->collective.rank, x->collective.size,
+                   own.msg);
+        }
         (void)snprintf(why->text, sizeof why->text, "%.390s",
                        own.msg[0] != '\0' ? own.msg : "another process could not join");
-        if (in) {
+        if (x->group != NULL) {
             (void)x->calls->abort(x->group);
         }
     }

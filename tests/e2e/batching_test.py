@@ -23,6 +23,7 @@ from messages import tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc  # noqa: E402
 
 CLIENTS = 24
+TURNS = 20
 ONE_LANE = "--lanes=1"
 
 
@@ -58,6 +59,18 @@ class Batching(Case):
         stats = self.d.get("/v2/models/batching/stats").json()["model_stats"][0]
         return {int(b["batch_size"]): int(b["compute_infer"]["count"]) for b in stats["batch_stats"]}
 
+    def ran_since(self, before):
+        """The sizes of what ran since then."""
+        return {n for n, count in self.batches().items() if count != before.get(n, 0)}
+
+    def in_turns(self, turn, met):
+        """turn() until met() holds of it: where the clients are slow, no request of a turn meets another."""
+        for _ in range(TURNS):
+            got = turn()
+            if met(got):
+                return got
+        self.fail(f"no requests met in {TURNS} turns")
+
 
 class Adaptive(Batching):
     FLAGS = (ONE_LANE,)
@@ -66,9 +79,10 @@ class Adaptive(Batching):
         asked = [rows(i, 1 + i % 3) for i in range(200)]
         want = self.predict("serving_default", x=np.concatenate(asked))["y"]
         before = self.batches()
-        got = self.many(lambda i: self.predict("serving_default", x=asked[i])["y"])
-        np.testing.assert_allclose(np.concatenate(got), want, rtol=1e-4, atol=1e-5)
-        self.assertGreater(max(set(self.batches()) - set(before), default=0), 3, "no requests ran together")
+        def turn():
+            got = self.many(lambda i: self.predict("serving_default", x=asked[i])["y"])
+            np.testing.assert_allclose(np.concatenate(got), want, rtol=1e-4, atol=1e-5)
+        self.in_turns(turn, lambda _: max(self.ran_since(before)) > 3)
 
     def test_rows_over_rest_and_grpc_run_together(self):
         asked = [rows(i, 1) for i in range(120)]
@@ -113,13 +127,12 @@ class Adaptive(Batching):
         want = [self.predict("serving_default", x=x)["y"] for x in asked]
         self.predict("few", x=asked[1])
         before = self.batches()
-        got = self.many(lambda i: self.predict("few", x=asked[i])["y"])
-        for x, y, z in zip(asked, want, got):
-            np.testing.assert_allclose(z, y if len(x) <= 3 else y[::-1], rtol=1e-4, atol=1e-5)
-        after = self.batches()
-        ran = {n for n in after if after[n] != before.get(n, 0)}
-        self.assertIn(3, ran, "no requests ran together")
-        self.assertLessEqual(max(ran), 5, "what is the largest request alone")
+        def turn():
+            got = self.many(lambda i: self.predict("few", x=asked[i])["y"])
+            for x, y, z in zip(asked, want, got):
+                np.testing.assert_allclose(z, y if len(x) <= 3 else y[::-1], rtol=1e-4, atol=1e-5)
+        self.in_turns(turn, lambda _: 3 in self.ran_since(before))
+        self.assertLessEqual(max(self.ran_since(before)), 5, "what is the largest request alone")
 
     def test_a_request_is_not_run_after_its_deadline(self):
         self.predict("serving_default", x=rows(0, 1))
@@ -140,15 +153,16 @@ class Adaptive(Batching):
         n = 200 if SANITIZED else 1000  # long enough that requests wait
         x = tg.InferInput("x", [n, 256], "FP32")
         x.set_data_from_numpy(rows(0, n))
-        waits = {0: [], 1: []}
         def ask(i):
             with tg.InferenceServerClient(f"127.0.0.1:{self.d.port}") as c:
                 c.is_server_live()  # connected: what follows is the request's own time
                 began = time.monotonic()
                 c.infer("batching", [x], priority=i % 2)
-                waits[i % 2].append(time.monotonic() - began)
-        self.many(ask, 50)
-        self.assertLess(np.median(waits[1]), np.median(waits[0]))
+                return time.monotonic() - began
+        def medians():
+            waits = self.many(ask, 50)
+            return np.median(waits[1::2]), np.median(waits[::2])
+        self.in_turns(medians, lambda m: m[0] < 0.6 * m[1])  # a fifth as a rule; without priorities within a twentieth of the others'
 
     def test_cancelled_requests_leave_the_queue(self):
         q = predict_pb2.PredictRequest()
@@ -228,9 +242,7 @@ class Parameters(Batching):
             began = time.monotonic()
             r = requests.post(url, json=body, timeout=30)
             return r, time.monotonic() - began
-        refused = [(r, s) for r, s in self.many(ask, 300) if r.status_code != 200]
-        self.assertTrue(refused)
-        for r, s in refused:
+        for r, s in self.in_turns(lambda: [(r, s) for r, s in self.many(ask, 300) if r.status_code != 200], bool):
             self.answers(r, 429, "The batch scheduling queue to which this task was submitted is full", "max_enqueued_batches is 2")
             self.assertRegex(r.headers["Retry-After"], "^[0-9]+$")
 
@@ -321,13 +333,7 @@ class Policies(Batching):
         return set(self.many(ask, n))
 
     def outcomes_with_a_refusal(self, **kw):
-        """Of as many turns as it takes: where the clients are slow, no request of a turn meets another."""
-        found = set()
-        for _ in range(20):
-            found |= self.outcomes(**kw)
-            if found - {"fine"}:
-                break
-        return found
+        return self.in_turns(lambda: self.outcomes(**kw), lambda found: found - {"fine"})
 
     def test_a_queue_s_limit_is_its_priority_s(self):
         self.assertEqual(self.outcomes(n=1), {"fine"})

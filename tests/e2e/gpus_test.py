@@ -197,6 +197,33 @@ class Together(Jobs):
             time.sleep(0.05)
         self.assertFalse(any(os.path.exists(f"/proc/{c}") for c in others))
 
+    def alone(self, status, **settings):
+        """Process 2 of 3 does not come to where NCCL waits for all; what it says of that."""
+        self.settings = {**self.settings, **settings}
+        self.long_job(2)
+        began = time.monotonic()
+        p = self.run_job(3, "alone", status)
+        self.assertLess(time.monotonic() - began, 100)  # else rank 0 waits for two minutes
+        return p.stderr
+
+    def test_one_that_fails_before_nccl_keeps_nobody_waiting(self):
+        text = self.alone(OTHER, HOST_CUDA_NO_STREAMS="2")
+        self.assertIn("process 2 of 3: opening a stream for sums: ", text)
+        self.assertIn("the sums of 3 processes go by the host: another process could not join", text)
+        self.assertIn("opening a stream: ", text.splitlines()[-1])  # it has none for anything else, either
+
+    def test_one_that_nccl_fails_keeps_nobody_waiting(self):
+        text = self.alone(DONE, HOST_CUDA_NCCL_FAILS="2")
+        self.assertIn("process 2 of 3: NCCL: ncclCommInitRank: unhandled system error", text)
+        self.assertIn("the sums of 3 processes go by the host: another process could not join", text)
+        self.settings = Jobs.settings
+        self.run_job(1, "one")
+        self.same_result("alone", "one")
+
+    def test_one_that_is_killed_while_nccl_joins_ends_the_job(self):
+        text = self.alone(OTHER, HOST_CUDA_NCCL_DIES="2")
+        self.assertIn("process 2 of 3 of the job was ended by signal 9 (Killed)", text.splitlines()[-1])
+
     def test_what_fails_in_one_is_said_once_and_ends_all(self):
         self.save(mpi_test.Pooled())
         rows = [{"inputs": [1, 2, 3], "targets": 1.0} for _ in range(32)]

@@ -17,7 +17,8 @@
 #include "server/models/servable_run.h"
 #include "tests/test.h"
 
-void host_cuda_fail(int error); /* host_cuda.h, which is C++ */
+void host_cuda_fail(int error); /* host_cuda.h, which is C++; so is the next */
+void host_cuda_fail_record(void);
 
 enum { ROWS = 5, CLASSES = 10, ILLEGAL_ADDRESS = 700, MIB = 1 << 20 };
 
@@ -458,6 +459,39 @@ TEST(options_of_a_device_are_numbers_by_name)
     }
 }
 
+/* Nobody could wait for what was queued: so the call itself has, and the bytes may be freed. */
+TEST(a_point_that_cannot_be_recorded_is_behind_all_that_is_queued)
+{
+    enum { BYTES = 4 << 20, TIMES = 40 };
+    struct td_err err = {0};
+    struct td_stream *stream;
+    struct td_event *event;
+    void *a, *b;
+    CHECK_OK(td_cuda_device_open(&(struct td_device_opts){.pinned = 16 * MIB}, &device, &err));
+    char *const from = device->pin(device, BYTES, NULL), *const to = device->pin(device, BYTES, NULL);
+    memset(from, 7, BYTES);
+    CHECK_OK(device->stream_open(device, &stream, &err));
+    CHECK_OK(device->event_open(device, &event, &err));
+    CHECK_OK(device->allocate(device, stream, BYTES, &a, &err));
+    CHECK_OK(device->allocate(device, stream, BYTES, &b, &err));
+    CHECK_OK(device->copy(device, stream, TD_COPY_TO_DEVICE, a, from, BYTES, &err));
+    for (int i = 0; i < TIMES; i++) {
+        CHECK_OK(device->copy(device, stream, TD_COPY_ON_DEVICE, i % 2 == 0 ? b : a, i % 2 == 0 ? a : b,
+                              BYTES, &err));
+    }
+    CHECK_OK(device->copy(device, stream, TD_COPY_TO_HOST, to, a, BYTES, &err));
+    host_cuda_fail_record();
+    CHECK_INT(device->event_record(device, stream, event, &err), TD_RESOURCE_EXHAUSTED);
+    CHECK_INT(memcmp(from, to, BYTES), 0);
+    device->unpin(device, to, BYTES);
+    device->unpin(device, from, BYTES);
+    device->release(device, a, BYTES, stream);
+    device->release(device, b, BYTES, stream);
+    device->event_close(device, event);
+    device->stream_close(device, stream);
+    td_cuda_device_close(device);
+}
+
 /* Last: the device is of no use to this process afterwards. */
 TEST(an_error_that_stays_takes_the_device_out_of_service)
 {
@@ -496,4 +530,5 @@ TEST_MAIN(
                                 RUN(memory_past_the_limit_is_refused_and_what_was_freed_may_be_had_again)
                                     RUN(a_limit_beyond_the_memory_and_a_gpu_that_is_not_there_are_refused)
                                         RUN(options_of_a_device_are_numbers_by_name)
-                                            RUN(an_error_that_stays_takes_the_device_out_of_service))
+                                            RUN(a_point_that_cannot_be_recorded_is_behind_all_that_is_queued)
+                                                RUN(an_error_that_stays_takes_the_device_out_of_service))

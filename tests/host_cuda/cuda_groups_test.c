@@ -4,13 +4,15 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "core/base/buffer.h"
 #include "kernels/cuda/base/device.h"
 #include "kernels/cuda/base/nccl.h"
 #include "tests/test.h"
 
-int host_cuda_reports(void); /* host_cuda.h, which is C++ */
+int host_cuda_reports(void); /* host_cuda.h, which is C++; so is the next */
+void host_cuda_reset(void);
 
 enum { TWO = 2, ROUNDS = 20, SUMS = 5, MOST = 5000 };
 
@@ -27,16 +29,27 @@ struct side {
 
 static const struct td_device_groups *const calls = &td_nccl_groups;
 
+static void join_it(struct side *s)
+{
+    struct td_err err = {0};
+    const struct td_device_seat seat = {.rank = s->rank, .size = TWO, .name = s->name};
+    CHECK_OK(calls->open(s->device, &s->group, &err));
+    CHECK_OK(calls->join(s->group, &seat, &err));
+    for (bool in = false; !in;) {
+        CHECK_OK(calls->joined(s->group, &in, &err));
+        (void)usleep(100);
+    }
+}
+
 static void *drive(void *arg)
 {
     struct side *s = arg;
     struct td_err err = {0};
     const struct td_device_opts opts = {.number = s->rank};
-    const struct td_device_seat seat = {.rank = s->rank, .size = TWO, .name = s->name};
     CHECK_OK(td_cuda_device_open(&opts, &s->device, &err));
     CHECK_OK(s->device->stream_open(s->device, &s->run, &err));
     CHECK_OK(s->device->event_open(s->device, &s->event, &err));
-    CHECK_OK(calls->join(s->device, &seat, &s->group, &err));
+    join_it(s);
     s->work(s);
     calls->leave(s->group);
     s->device->event_close(s->device, s->event);
@@ -200,6 +213,54 @@ TEST(a_group_that_is_ended_keeps_nobody_waiting)
     drive_both(sum_alone);
 }
 
+/* Rank 1 of two never comes: nothing is waited for, and who leaves is not kept. */
+TEST(one_that_joins_alone_may_leave)
+{
+    char name[TD_DEVICE_GROUP_NAME];
+    struct td_err err = {0};
+    struct td_device *d;
+    struct td_device_group *g;
+    bool in = true;
+    const struct td_device_opts opts = {.number = 0};
+    const struct td_device_seat seat = {.rank = 0, .size = TWO, .name = name};
+    CHECK_OK(td_cuda_device_open(&opts, &d, &err));
+    CHECK_OK(calls->name(d, name, &err));
+    CHECK_OK(calls->open(d, &g, &err));
+    CHECK_OK(calls->join(g, &seat, &err));
+    (void)usleep(10000);
+    CHECK_OK(calls->joined(g, &in, &err));
+    CHECK(!in);
+    CHECK(calls->abort(g));
+    calls->leave(g);
+    td_cuda_device_close(d);
+}
+
+TEST(one_that_cannot_join_is_told_why)
+{
+    static const char name[TD_DEVICE_GROUP_NAME];
+    struct td_err err = {0};
+    struct td_device *d;
+    struct td_device_group *g;
+    bool in = false;
+    enum td_code rc = TD_OK;
+    const struct td_device_opts opts = {.number = 0};
+    const struct td_device_seat seat = {.rank = 0, .size = TWO, .name = name};
+    const int before = host_cuda_reports();
+    CHECK_OK(td_cuda_device_open(&opts, &d, &err));
+    CHECK_OK(calls->open(d, &g, &err));
+    CHECK_OK(calls->join(g, &seat, &err));
+    while (rc == TD_OK && !in) {
+        rc = calls->joined(g, &in, &err);
+        (void)usleep(100);
+    }
+    CHECK_INT(rc, TD_UNAVAILABLE);
+    CHECK_STR(err.msg, "NCCL: ncclCommInitRank: invalid argument");
+    CHECK_INT(host_cuda_reports(), before + 1); /* "its id is none" */
+    host_cuda_reset();
+    calls->leave(g);
+    td_cuda_device_close(d);
+}
+
 TEST(a_library_that_is_missing_or_something_else_is_told)
 {
     static const char *const none[] = {"libnothing.so.1", NULL}, *const other[] = {"libc.so.6", NULL};
@@ -213,5 +274,6 @@ TEST(a_library_that_is_missing_or_something_else_is_told)
 }
 
 TEST_MAIN(RUN(sums_are_made_beside_the_run_and_before_what_waits_for_them)
-              RUN(a_group_that_is_ended_keeps_nobody_waiting)
-                  RUN(a_library_that_is_missing_or_something_else_is_told))
+              RUN(a_group_that_is_ended_keeps_nobody_waiting) RUN(one_that_joins_alone_may_leave)
+                  RUN(one_that_cannot_join_is_told_why)
+                      RUN(a_library_that_is_missing_or_something_else_is_told))

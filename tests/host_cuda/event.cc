@@ -3,11 +3,14 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/host_cuda/graph.h"
+#include "tests/host_cuda/host_cuda.h"
 
 using namespace host_cuda;
 
 namespace
 {
+
+bool next_fails; /* cudaEventRecord; mu guards it */
 
 /* NULL event, and one that stands for captured work. */
 cudaError_t refused(cudaEvent_t event)
@@ -27,6 +30,13 @@ std::shared_ptr<op> marker(const char *what)
 } // namespace
 
 extern "C" {
+
+void host_cuda_fail_record(void)
+{
+    const quiet q;
+    const locked l(mu);
+    next_fails = true;
+}
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
@@ -51,6 +61,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         CUstream_st *const s = find_stream(stream);
         if (s == nullptr || event == nullptr) {
             return cudaErrorInvalidResourceHandle;
+        }
+        if (next_fails) {
+            next_fails = false;
+            return cudaErrorMemoryAllocation;
         }
         event->captured = s->capturing;
         event->frontier = s->frontier;

@@ -11,6 +11,7 @@
  *   HOST_CUDA_MEMORY=BYTES   each one's memory (4 GiB); beyond it cudaMalloc* says cudaErrorMemoryAllocation
  *   HOST_CUDA_FAIL_AT=0      which of the first one's pieces of work, from 1, fails for good; 0: none
  *   HOST_CUDA_OLD=99         the number of one that has compute capability 7.0
+ *   HOST_CUDA_NO_STREAMS=99  the number of one where no stream can be made
  *   HOST_CUDA_WORKERS=1      OS threads that share a grid's blocks
  *   HOST_CUDA_DEBUG=0        1: the debugging mode
  *   HOST_CUDA_SEED=1         what the debugging mode draws from
@@ -52,6 +53,7 @@
 
 extern "C" {
 void host_cuda_fail(cudaError_t error);  /* the current device's next piece of work fails with it */
+void host_cuda_fail_record(void);        /* the next cudaEventRecord records nothing and fails */
 void host_cuda_reset(void);              /* the current device's sticky error and delayed failure are gone */
 int host_cuda_reports(void);             /* how many so far */
 const char *host_cuda_last_report(void); /* "" before the first; until the next one */

@@ -6,7 +6,10 @@
  * all meet, each adds up in the order of ranks, all meet. What is asked for is compared at each meeting:
  * sums that differ in order, number or type from rank to rank, which hang or give nonsense with NCCL, are
  * reports. One that waits for a rank that is gone waits for ever, as NCCL's do, until its communicator is
- * aborted.
+ * aborted; whoever joins waits for ever for who does not.
+ *
+ *   HOST_CUDA_NCCL_FAILS=RANK   ncclCommInitRank of that rank fails, and the others are not told
+ *   HOST_CUDA_NCCL_DIES=RANK    its process is killed there
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/base/nccl_api.h"
@@ -19,6 +22,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -35,7 +40,7 @@ using stand_in::number;
 using stand_in::place;
 using stand_in::wrong;
 
-enum { MOST_RANKS = 16, ROOM = 1 << 16, LOOK_US = 20, JOIN_S = 30 };
+enum { MOST_RANKS = 16, ROOM = 1 << 16, LOOK_US = 20 };
 constexpr uint64_t MAGIC = 0x6E63636C2D696421;
 
 /* What a rank says before each chunk. */
@@ -85,6 +90,19 @@ struct reduction {
 
 std::mutex mu;
 std::map<const void *, std::shared_ptr<communicator>> communicators;
+
+/* The files of ids that this process has made: what nobody has joined goes with it. */
+struct made_files {
+    std::mutex mu;
+    std::vector<std::string> paths;
+    ~made_files()
+    {
+        for (const std::string &path : paths) {
+            shm_unlink(path.c_str());
+        }
+    }
+} made_here;
+
 std::atomic<int> ids{0};
 thread_local int depth;
 thread_local std::vector<reduction> grouped;
@@ -273,10 +291,7 @@ int sit_down(communicator &c)
         return TD_NCCL_INVALID_ARGUMENT;
     }
     m.joined++;
-    for (long waits = 0; m.joined < c.size; waits++) {
-        if (waits * LOOK_US > JOIN_S * 1000000L) {
-            return TD_NCCL_REMOTE_ERROR;
-        }
+    while (m.joined < c.size) {
         usleep(LOOK_US);
     }
     for (int r = 0; r < c.size; r++) {
@@ -317,6 +332,7 @@ const char *ncclGetErrorString(int result)
 {
     return result == TD_NCCL_REMOTE_ERROR    ? "remote process exited or there was a network error"
            : result == TD_NCCL_INVALID_USAGE ? "invalid usage"
+           : result == TD_NCCL_SYSTEM_ERROR  ? "unhandled system error"
                                              : "invalid argument";
 }
 
@@ -340,8 +356,21 @@ int ncclGetUniqueId(td_nccl_id *to)
     }
     memset(to->bytes, 0, sizeof to->bytes);
     memcpy(to->bytes, &made, sizeof made);
-    return whole ? TD_NCCL_SUCCESS : 2;
+    const std::lock_guard<std::mutex> l(made_here.mu);
+    made_here.paths.push_back(made.path);
+    return whole ? TD_NCCL_SUCCESS : TD_NCCL_SYSTEM_ERROR;
 }
+
+namespace
+{
+
+bool is_rank(const char *variable, int rank)
+{
+    const char *const said = getenv(variable);
+    return said != nullptr && strtol(said, nullptr, 10) == rank;
+}
+
+} // namespace
 
 int ncclCommInitRank(void **comm, int size, td_nccl_id with, int rank)
 {
@@ -355,6 +384,12 @@ int ncclCommInitRank(void **comm, int size, td_nccl_id with, int rank)
     if (size < 1 || size > MOST_RANKS || rank < 0 || rank >= size) {
         wrong(call, text("rank %d of %d", rank, size));
         return TD_NCCL_INVALID_ARGUMENT;
+    }
+    if (is_rank("HOST_CUDA_NCCL_DIES", rank)) {
+        raise(SIGKILL);
+    }
+    if (is_rank("HOST_CUDA_NCCL_FAILS", rank)) {
+        return TD_NCCL_SYSTEM_ERROR;
     }
     const auto c = std::make_shared<communicator>();
     c->all = open_place(at);

@@ -18,7 +18,7 @@ struct settings {
     uint64_t seed;
     unsigned delay_us;
     unsigned long fail_at;
-    int old;
+    int old, no_streams;
 };
 
 const settings &config();

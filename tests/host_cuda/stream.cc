@@ -239,6 +239,9 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, i
         if (stream == nullptr || flags > cudaStreamNonBlocking) {
             return cudaErrorInvalidValue;
         }
+        if (current_device() == config().no_streams) {
+            return cudaErrorMemoryAllocation;
+        }
         *stream = start_stream(current_device(), (flags & cudaStreamNonBlocking) == 0);
         return cudaSuccess;
     });

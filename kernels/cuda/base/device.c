@@ -361,7 +361,12 @@ static enum td_code event_record(const struct td_device *dev, struct td_stream *
     event->stream = stream;
     event->freed = stream->freed;
     pthread_mutex_unlock(&d->mu);
-    return checked(d, td_cuda_event_record(d->number, event->at, stream->at), "recording an event", err);
+    const enum td_code rc =
+        checked(d, td_cuda_event_record(d->number, event->at, stream->at), "recording an event", err);
+    if (rc) {
+        (void)td_cuda_stream_wait(d->number, stream->at);
+    }
+    return rc;
 }
 
 static enum td_code event_wait(const struct td_device *dev, struct td_event *event, struct td_err *err)

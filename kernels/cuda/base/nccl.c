@@ -1,10 +1,14 @@
 /* kernels/cuda/base/nccl.c - the library, and groups.
  *
- * A call of NCCL's may wait for other processes on the host, when it first connects them; whoever wants to
+ * ncclCommInitRank waits for all processes, for ever where one does not come. So a thread makes that call,
+ * and what it shares with the group is of who lets go of it last: a group may leave without that thread.
+ *
+ * A later call may wait for other processes on the host, too, when it first connects them; whoever wants to
  * end a group meanwhile (abort) waits for that call a while, and then leaves the group as it is: the
  * process has to be ended.
  *
- * Threads: mu guards the communicator, from the group's own calls and from abort.
+ * Threads: mu guards the communicator, from the group's own calls and from abort; a joining's own mu what
+ * the thread of ncclCommInitRank tells.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/base/nccl.h"
@@ -29,11 +33,23 @@ static const char *const SYMBOLS[] = {
 _Static_assert(sizeof(struct td_nccl_api) == sizeof SYMBOLS - sizeof *SYMBOLS, "a pointer each");
 _Static_assert((int)TD_NCCL_ID_BYTES == (int)TD_DEVICE_GROUP_NAME, "a group's name is NCCL's id");
 
+/* A call of ncclCommInitRank's. */
+struct joining {
+    struct td_nccl_api api;
+    int number; /* the device's */
+    int rank, size;
+    struct td_nccl_id id;
+    pthread_mutex_t mu;    /* guards what follows */
+    bool ended, forgotten; /* the call; by the group */
+    int result;
+    void *comm;
+};
+
 struct td_device_group {
     struct td_nccl_api api;
-    const struct td_device *device;
     int number; /* the device's */
-    void *comm; /* NULL: aborted */
+    struct joining *joining;
+    void *comm; /* NULL: not joined yet, or aborted */
     pthread_mutex_t mu;
     struct td_cuda_stream *stream;
     struct td_cuda_event *ready;
@@ -108,13 +124,116 @@ static enum td_code name(const struct td_device *d, char out[TD_DEVICE_GROUP_NAM
     return TD_OK;
 }
 
-/* ------------------------------------------------------------------ joining and leaving */
+/* ------------------------------------------------------------------ joining */
+
+static void *init_rank(void *arg)
+{
+    struct joining *j = arg;
+    void *comm = NULL;
+    (void)td_cuda_use(j->number);
+    const int result = j->api.ncclCommInitRank(&comm, j->size, j->id, j->rank);
+    pthread_mutex_lock(&j->mu);
+    const bool forgotten = j->forgotten;
+    j->ended = true;
+    j->result = result;
+    j->comm = comm;
+    pthread_mutex_unlock(&j->mu);
+    if (forgotten) {
+        if (result == TD_NCCL_SUCCESS) {
+            (void)j->api.ncclCommAbort(comm);
+        }
+        (void)pthread_mutex_destroy(&j->mu);
+        td_free(j);
+    }
+    return NULL;
+}
+
+/* Accepts NULL. */
+static void forget(struct joining *j)
+{
+    if (j == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&j->mu);
+    const bool ended = j->ended;
+    j->forgotten = true;
+    pthread_mutex_unlock(&j->mu);
+    if (ended) { /* else it is the thread's */
+        (void)pthread_mutex_destroy(&j->mu);
+        td_free(j);
+    }
+}
+
+static bool start_thread(struct joining *j)
+{
+    pthread_attr_t alone;
+    pthread_t thread;
+    if (pthread_attr_init(&alone) != 0) {
+        return false;
+    }
+    const bool made = pthread_attr_setdetachstate(&alone, PTHREAD_CREATE_DETACHED) == 0 &&
+                      pthread_create(&thread, &alone, init_rank, j) == 0;
+    (void)pthread_attr_destroy(&alone);
+    return made;
+}
+
+static enum td_code join(struct td_device_group *g, const struct td_device_seat *seat, struct td_err *err)
+{
+    struct joining *j = td_calloc(1, sizeof *j);
+    if (j == NULL || pthread_mutex_init(&j->mu, NULL) != 0) {
+        td_free(j);
+        return td_no_memory(err, sizeof *j, "a group of devices");
+    }
+    j->api = g->api;
+    j->number = g->number;
+    j->rank = seat->rank;
+    j->size = seat->size;
+    memcpy(j->id.bytes, seat->name, sizeof j->id.bytes);
+    if (!start_thread(j)) {
+        (void)pthread_mutex_destroy(&j->mu);
+        td_free(j);
+        TD_FAIL(err, RESOURCE_EXHAUSTED, "no thread can be made to join a group of devices");
+    }
+    g->joining = j;
+    return TD_OK;
+}
+
+static enum td_code ended(struct td_err *err)
+{
+    TD_FAIL(err, UNAVAILABLE, "the sums over devices were ended");
+}
+
+static enum td_code joined(struct td_device_group *g, bool *in, struct td_err *err)
+{
+    struct joining *const j = g->joining;
+    *in = j == NULL;
+    if (j == NULL) {
+        return TD_OK;
+    }
+    pthread_mutex_lock(&j->mu);
+    const bool over = j->ended;
+    pthread_mutex_unlock(&j->mu);
+    if (!over) {
+        return TD_OK;
+    }
+    g->joining = NULL;
+    const enum td_code rc = said(&g->api, NULL, j->result, "ncclCommInitRank", err);
+    pthread_mutex_lock(&g->mu);
+    g->comm = rc == TD_OK ? j->comm : NULL;
+    *in = rc == TD_OK;
+    pthread_mutex_unlock(&g->mu);
+    forget(j);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ opening and leaving */
 
 static void leave(struct td_device_group *g)
 {
     if (g == NULL) {
         return;
     }
+    forget(g->joining);
     (void)td_cuda_use(g->number);
     if (g->stream != NULL) {
         (void)td_cuda_stream_wait(g->number, g->stream);
@@ -138,32 +257,17 @@ static void leave(struct td_device_group *g)
     td_free(g);
 }
 
-static enum td_code set_up(struct td_device_group *g, const struct td_device_seat *seat, struct td_err *err)
-{
-    struct td_nccl_id id;
-    memcpy(id.bytes, seat->name, sizeof id.bytes);
-    TD_TRY(open_library(&g->api, err));
-    TD_TRY(td_cuda_fail(td_cuda_stream_new(g->number, &g->stream), "opening a stream for sums", err));
-    TD_TRY(td_cuda_fail(td_cuda_event_new(g->number, &g->ready), "making an event", err));
-    (void)td_cuda_use(g->number);
-    void *comm = NULL;
-    TD_TRY(said(&g->api, NULL, g->api.ncclCommInitRank(&comm, seat->size, id, seat->rank), "ncclCommInitRank",
-                err));
-    g->comm = comm;
-    return TD_OK;
-}
-
-static enum td_code join(const struct td_device *d, const struct td_device_seat *seat,
-                         struct td_device_group **out, struct td_err *err)
+static enum td_code open_group(const struct td_device *d, struct td_device_group **out, struct td_err *err)
 {
     struct td_device_group *g = td_calloc(1, sizeof *g);
     if (g == NULL || pthread_mutex_init(&g->mu, NULL) != 0) {
         td_free(g);
         return td_no_memory(err, sizeof *g, "a group of devices");
     }
-    g->device = d;
     g->number = td_cuda_device_index(d);
-    const enum td_code rc = set_up(g, seat, err);
+    enum td_code rc = open_library(&g->api, err);
+    rc = rc ? rc : td_cuda_fail(td_cuda_stream_new(g->number, &g->stream), "opening a stream for sums", err);
+    rc = rc ? rc : td_cuda_fail(td_cuda_event_new(g->number, &g->ready), "making an event", err);
     if (rc) {
         leave(g);
         return rc;
@@ -192,11 +296,6 @@ static enum td_code mark_of(struct td_device_group *g, int number, struct td_err
     return g->mark[number] != NULL
                ? TD_OK
                : td_cuda_fail(td_cuda_event_new(g->number, &g->mark[number]), "making an event", err);
-}
-
-static enum td_code ended(struct td_err *err)
-{
-    TD_FAIL(err, UNAVAILABLE, "the sums over devices were ended");
 }
 
 /* Under mu. */
@@ -277,7 +376,9 @@ static bool abort_group(struct td_device_group *g)
 
 const struct td_device_groups td_nccl_groups = {.version = version,
                                                 .name = name,
+                                                .open = open_group,
                                                 .join = join,
+                                                .joined = joined,
                                                 .leave = leave,
                                                 .sum = sum,
                                                 .after = after,

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/buffer.h"
+#include "core/base/device.h"
 #include "core/base/work.h"
 
 #include <pthread.h>
@@ -235,10 +236,34 @@ TEST(threads_share_and_free)
     td_buffer_unref(shared);
 }
 
+static void *off_stream(void *shared)
+{
+    td_buffer_off_stream(shared);
+    td_buffer_unref(shared);
+    return NULL;
+}
+
+/* As runs do that read one variable's value on a device. */
+TEST(threads_take_what_they_share_off_its_stream)
+{
+    static struct td_device device;
+    struct td_buffer b = {.refs = 3, .device = &device, .size_class = -1};
+    pthread_t t[2];
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(pthread_create(&t[i], NULL, off_stream, &b), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(t[i], NULL);
+    }
+    CHECK_INT(b.refs, 1);
+    CHECK(b.stream == NULL);
+}
+
 TEST_MAIN(RUN(blocks_are_aligned_and_counted) RUN(only_a_lone_holder_may_write)
               RUN(wrapped_bytes_go_back_once_and_are_never_written) RUN(objects_start_empty_and_are_let_go)
                   RUN(the_budget_counts_what_is_alive) RUN(threads_that_end_leave_the_sum_as_it_was)
                       RUN(an_account_bounds_one_request_and_outlives_it)
                           RUN(an_allowance_is_used_up_and_handed_back)
                               RUN(a_warm_thread_asks_the_c_library_for_nothing)
-                                  RUN(a_failed_allocation_counts_nothing) RUN(threads_share_and_free))
+                                  RUN(a_failed_allocation_counts_nothing) RUN(threads_share_and_free)
+                                      RUN(threads_take_what_they_share_off_its_stream))

@@ -122,6 +122,40 @@ TEST(what_differs_by_round_stays)
                " (p:product:0, h) ] (k:z:0, l, w, a:z:0)\n");
 }
 
+/* A loop that does not run, whose body goes on as `body` says: with all passes, its result is what it was
+ * given. */
+static void runs_no_round(const char *body)
+{
+    static char text[4096];
+    (void)snprintf(text, sizeof text, GO BODY "%s" LOOP, 0, body);
+    same_results(text, "r", td_shape_vector(24), (struct td_shape){.rank = 2, .dim = {3, 5}});
+}
+
+TEST(what_may_refuse_its_values_stays)
+{
+    /* an index that is not there; a division by zero; a size below zero; a place that is not there */
+    static const char *const bias[] = {
+        "b = GatherV2 {Tparams:type=float; Tindices:type=int32; Taxis:type=int32} (w, int32[] 7, int32[] "
+        "0)\n",
+        "s = Shape " T " (w)\nz = Sub {T:type=int32} (s:output:0, s:output:0)\nd = FloorDiv {T:type=int32} "
+        "(s:output:0, z:z:0)\nf = Cast {SrcT:type=int32; DstT:type=float} (d:z:0)\nm = Sum {T:type=float; "
+        "Tidx:type=int32} (f:y:0, int32[] 0)\nb = Mul " T " (float[5] 1 2 3, m:output:0)\n",
+        "s = Shape " T " (w)\nn = Neg {T:type=int32} (s:output:0)\nf = Fill {T:type=float; "
+        "index_type:type=int32} (n:y:0, float[] 1)\nm = Sum {T:type=float; Tidx:type=int32} (f:output:0, "
+        "int32[2] 0 1)\nb = Mul " T " (float[5] 1 2 3, m:output:0)\n",
+        "v = Reshape {T:type=float; Tshape:type=int32} (w, int32[1] -1)\nb = GatherNd {Tparams:type=float; "
+        "Tindices:type=int32} (v:output:0, int32[5,1] 1 2 99 3 4)\n"};
+    static const char *const read[] = {"b:output:0", "b:z:0", "b:z:0", "b:output:0"};
+    static char body[2048];
+    for (size_t i = 0; i < sizeof bias / sizeof *bias; i++) {
+        (void)snprintf(body, sizeof body,
+                       ITEM "p = " MATMUL "(e:item:0, w)\n%sc = BiasAdd " T " (p:product:0, %s)\na = AddV2 " T
+                            " (c:output:0, h) ] (k:z:0, l, w, a:z:0)\n",
+                       bias[i], read[i]);
+        runs_no_round(body);
+    }
+}
+
 TEST(a_loop_that_writes_reads_its_variables_itself)
 {
     static const char text[] =
@@ -159,4 +193,4 @@ TEST(a_loop_that_writes_reads_its_variables_itself)
 
 TEST_MAIN(RUN(a_product_of_each_slice_leaves_the_loop) RUN(so_does_the_bias_behind_it)
               RUN(so_does_what_is_the_same_in_every_round) RUN(what_differs_by_round_stays)
-                  RUN(a_loop_that_writes_reads_its_variables_itself))
+                  RUN(what_may_refuse_its_values_stays) RUN(a_loop_that_writes_reads_its_variables_itself))

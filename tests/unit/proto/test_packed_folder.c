@@ -12,6 +12,7 @@
 #include <utime.h>
 
 #include "proto/bytes/mapping.h"
+#include "proto/bytes/packed_clear.h"
 #include "tests/unit/temp_dir.h"
 
 enum { SIZE = 20000 };
@@ -219,6 +220,37 @@ TEST(those_used_longest_ago_go_and_what_is_held_stays)
     temp_dir_remove(&d);
 }
 
+static bool count_asked(void *ctx, const char *name)
+{
+    (void)name;
+    ++*(int *)ctx;
+    return false;
+}
+
+/* Also where many have to go: each is looked at once. */
+TEST(room_for_many_is_made_in_one_walk)
+{
+    enum { FILES = 200, BYTES = 10 };
+    struct temp_dir d = temp_dir_make();
+    char path[600];
+    int asked = 0;
+    for (int i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "%s/%032x", d.path, i);
+        const int fd = open(path, O_CREAT | O_WRONLY, 0600);
+        CHECK(fd >= 0 && ftruncate(fd, BYTES) == 0);
+        (void)close(fd);
+        const struct utimbuf when = {.actime = 1000 + i * 7 % FILES, .modtime = 1000 + i * 7 % FILES};
+        CHECK_INT(utime(path, &when), 0);
+    }
+    CHECK(td_packed_make_room(d.path, 150 * BYTES, FILES * BYTES, count_asked, &asked));
+    CHECK_INT(asked, 150);
+    for (int i = 0; i < FILES; i++) { /* the oldest went */
+        snprintf(path, sizeof path, "%s/%032x", d.path, i);
+        CHECK_INT(access(path, F_OK) == 0, i * 7 % FILES >= 150);
+    }
+    temp_dir_remove(&d);
+}
+
 TEST(what_a_killed_process_left_goes_and_what_one_writes_stays)
 {
     struct temp_dir d = temp_dir_make();
@@ -306,7 +338,7 @@ TEST(a_file_that_is_cut_while_it_is_mapped_tells)
 
 TEST_MAIN(RUN(what_is_written_is_found_again) RUN(torn_and_foreign_files_are_as_good_as_none)
               RUN(a_link_or_a_folder_that_others_write_to_is_refused)
-                  RUN(those_used_longest_ago_go_and_what_is_held_stays)
+                  RUN(those_used_longest_ago_go_and_what_is_held_stays) RUN(room_for_many_is_made_in_one_walk)
                       RUN(what_a_killed_process_left_goes_and_what_one_writes_stays)
                           RUN(two_processes_at_once_read_nothing_that_is_half)
                               RUN(one_of_those_that_are_killed_while_they_write_leaves_nothing_that_counts)
