@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/base/cuda_call.h"
 #include "kernels/cuda/rows.h"
+#include "kernels/media/resample.h"
 
 /* ------------------------------------------------------------------ resizes */
 
@@ -185,6 +186,7 @@ static enum td_code prepare_sampling(const struct td_kernel_query *q, struct td_
 static enum td_code run_sampling(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
+    TD_TRY(td_resample_check_scale(c->node, c->in[2], err));
     TD_TRY(td_out(c, 0, NULL, &y, err));
     const struct td_cuda_resize s = sampling_of(c->node, &c->in[0]->shape, &y->shape, c->in[2], c->in[3]);
     return forwards(c, &s, y, err);
@@ -193,6 +195,7 @@ static enum td_code run_sampling(struct td_call *c, struct td_err *err)
 static enum td_code run_sampling_grad(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *dx;
+    TD_TRY(td_resample_check_scale(c->node, c->in[2], err));
     TD_TRY(td_out(c, 0, NULL, &dx, err));
     const struct td_cuda_resize s = sampling_of(c->node, &dx->shape, &c->in[0]->shape, c->in[2], c->in[3]);
     return backwards(c, &s, dx, err);
