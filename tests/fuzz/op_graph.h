@@ -34,6 +34,7 @@ struct op_graph {
     int64_t deadline_ms; /* of a run; 0: 2 s */
     const char *passes_off;
     enum td_kernel_choice kernels;
+    const struct td_device *device; /* NULL: the host */
     bool eager;
 };
 
