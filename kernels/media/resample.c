@@ -148,6 +148,17 @@ static enum td_code scale_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
+/* The shape function is not asked again where floats come with a run. */
+static enum td_code check_scale(const struct td_call *c, struct td_err *err)
+{
+    for (int a = 0; a < 2; a++) {
+        const float v = TD_DATA(c->in[2], float)[a];
+        TD_FAIL_IF(!(v > 0), err, INVALID_ARGUMENT, "%s: Scale must be greater than zero, got %g",
+                   TD_NODE_STR(c->node), (double)v);
+    }
+    return TD_OK;
+}
+
 static void span_weights(const struct kernel *k, float reach, float sample, int64_t o,
                          struct td_separable_axis *s)
 {
@@ -235,7 +246,7 @@ static enum td_code unsample(struct td_call *c, const struct td_separable *s, co
 static enum td_code scale_any(struct td_call *c, bool grad, struct td_err *err)
 {
     struct td_tensor *y;
-    TD_TRY(td_resample_check_scale(c->node, c->in[2], err));
+    TD_TRY(check_scale(c, err));
     TD_TRY(td_out(c, 0, NULL, &y, err));
     if (td_tensor_count(y) == 0) {
         return TD_OK;
