@@ -202,7 +202,8 @@ enum td_code op_graph_run(struct op_graph *g, const struct td_op_table *ops, str
 {
     td_budget_limit(td_budget_held() + (uint64_t)(g->memory ? g->memory : (int64_t)64 << 20), "the limit");
     TD_TRY(td_graph_resolve(&g->graph, &g->lib, ops, err));
-    struct td_model_opts opts = {.ops = ops, .kernels = g->kernels, .passes_off = g->passes_off, .device = g->device};
+    struct td_model_opts opts = {
+        .ops = ops, .kernels = g->kernels, .passes_off = g->passes_off, .device = g->device};
     struct td_model *m;
     TD_TRY(td_model_new(&opts, g->arena, &g->graph, &g->lib, &m, err));
     g->arena = NULL;

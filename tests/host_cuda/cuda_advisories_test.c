@@ -1,6 +1,6 @@
-/* tests/host_cuda/cuda_advisories_test.c - the rows of tests/unit/kernels/test_advisories.c on the host-run device: a
- * kernel there refuses what the host's does, with the same code, and touches nothing outside of its tensors.
- * Values are fed, or constant.
+/* tests/host_cuda/cuda_advisories_test.c - the rows of tests/unit/kernels/test_advisories.c on the host-run
+ * device: a kernel there refuses what the host's does, with the same code, and touches nothing outside of its
+ * tensors. Values are fed, or constant.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/log.h"
