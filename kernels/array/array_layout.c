@@ -142,6 +142,8 @@ static enum td_code reverse_infer(struct td_infer *c, struct td_err *err)
         "%s: 'dims' must have the same number of values as 'input' has dimensions. 'input' has %d 'dims' has "
         "%lld values",
         TD_NODE_STR(c->node), c->in[0].rank, (long long)n);
+    TD_FAIL_IF(c->in[0].rank > 0 && c->in[0].dim[0] == 0, err, INVALID_ARGUMENT,
+               "%s: Invalid input first dimension. Found 0.", TD_NODE_STR(c->node));
     return td_infer_same(c, err);
 }
 
@@ -199,8 +201,6 @@ static enum td_code reverse_run(struct td_call *c, struct td_err *err)
 {
     const struct td_shape *s = &c->in[0]->shape;
     uint32_t set = 0;
-    TD_FAIL_IF(s->rank > 0 && s->dim[0] == 0, err, INVALID_ARGUMENT,
-               "%s: Invalid input first dimension. Found 0.", TD_NODE_STR(c->node));
     for (int i = 0; i < s->rank; i++) {
         set |= TD_DATA(c->in[1], const td_bool)[i] ? 1u << i : 0;
     }

@@ -29,4 +29,5 @@ set(td_cuda_module ${td_cuda_dir}/host.c ${td_cuda_dir}/module.c ${CMAKE_SOURCE_
     ${CMAKE_SOURCE_DIR}/core/base/dtype.c ${CMAKE_SOURCE_DIR}/core/base/shape.c ${CMAKE_SOURCE_DIR}/core/graph/fused.c
     ${CMAKE_SOURCE_DIR}/kernels/array/slice_spec.c ${CMAKE_SOURCE_DIR}/kernels/nn/conv_spec.c
     ${CMAKE_SOURCE_DIR}/kernels/nn/pool_spec.c ${CMAKE_SOURCE_DIR}/kernels/math/random_generator.c
+    ${CMAKE_SOURCE_DIR}/kernels/math/reduce_axes.c
     ${CMAKE_SOURCE_DIR}/kernels/linalg/einsum_equation.c ${CMAKE_SOURCE_DIR}/kernels/cpu/window.c)

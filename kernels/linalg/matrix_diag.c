@@ -246,11 +246,21 @@ static enum td_code check_diagonal(const struct td_node *node, const struct td_s
     return TD_OK;
 }
 
+/* A k of more axes is never asked for by value again (core/run/bound_plan.h): kernels rely on this. */
+static enum td_code check_k(const struct td_infer *c, int k, struct td_err *err)
+{
+    TD_FAIL_IF(k < c->n_in && c->in[k].rank > 1, err, INVALID_ARGUMENT,
+               "%s: diag_index must be a scalar or vector, received shape: %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(&c->in[k]));
+    return TD_OK;
+}
+
 static enum td_code set_diag_infer(struct td_infer *c, struct td_err *err)
 {
     bool known;
     const struct td_tensor *k = known_k(c, 2, &known);
     TD_TRY(check_matrix(c, err));
+    TD_TRY(check_k(c, 2, err));
     TD_FAIL_IF(c->in[1].rank == 0, err, INVALID_ARGUMENT,
                "%s: diagonal must be at least 1-dim, received shape: []", TD_NODE_STR(c->node));
     if (known && matrix_known(&c->in[0])) {

@@ -68,11 +68,19 @@ static float clip01(float v)
     return v < 0 ? 0 : v > 1 ? 1 : v;
 }
 
+/* Of the full colour of that hue: red, green, blue. */
+static void shades(float hue, float shade[3])
+{
+    const float sixths = hue * 6;
+    shade[0] = clip01(fabsf(sixths - 3) - 1);
+    shade[1] = clip01(2 - fabsf(sixths - 2));
+    shade[2] = clip01(2 - fabsf(sixths - 4));
+}
+
 static void to_rgb(const float *hsv, float *rgb)
 {
-    float sixths = hsv[0] * 6, s = hsv[1], v = hsv[2];
-    float shade[3] = {clip01(fabsf(sixths - 3) - 1), clip01(2 - fabsf(sixths - 2)),
-                      clip01(2 - fabsf(sixths - 4))};
+    float s = hsv[1], v = hsv[2], shade[3];
+    shades(hsv[0], shade);
     for (int i = 0; i < 3; i++) {
         rgb[i] = (1 - s + s * shade[i]) * v;
     }
@@ -90,12 +98,17 @@ static void plain_to_rgb(const float *x, float *y, float unused)
     to_rgb(x, y);
 }
 
+/* Between the least and the greatest of the three, which stay: a saturation would lose them where the
+ * greatest is not above 0. */
 static void shift_hue(const float *x, float *y, float delta)
 {
-    float hsv[3];
+    float hsv[3], shade[3];
+    const float low = smaller(smaller(x[0], x[1]), x[2]);
     to_hsv(x, hsv);
-    hsv[0] = hsv[0] + delta - floorf(hsv[0] + delta);
-    to_rgb(hsv, y);
+    shades(hsv[0] + delta - floorf(hsv[0] + delta), shade);
+    for (int i = 0; i < 3; i++) {
+        y[i] = low + (hsv[2] - low) * shade[i];
+    }
 }
 
 static void scale_saturation(const float *x, float *y, float scale)

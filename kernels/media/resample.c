@@ -94,18 +94,12 @@ static const struct kernel *kernel_of(const struct td_node *n)
 
 /* ------------------------------------------------------------------ ScaleAndTranslate */
 
-static enum td_code check_pair(const struct td_infer *c, int i, const char *what, bool positive,
-                               struct td_err *err)
+static enum td_code check_pair(const struct td_infer *c, int i, const char *what, struct td_err *err)
 {
     const struct td_shape *s = &c->in[i];
     TD_FAIL_IF((s->rank >= 0 && s->rank != 1) || (s->rank == 1 && s->dim[0] >= 0 && s->dim[0] != 2), err,
                INVALID_ARGUMENT, "%s: %s must be 1-dimensional with two elements, got %s",
                TD_NODE_STR(c->node), what, TD_SHAPE_STR(s));
-    for (int a = 0; a < 2 && positive && c->value[i] != NULL; a++) {
-        float v = TD_DATA(c->value[i], float)[a];
-        TD_FAIL_IF(!(v > 0), err, INVALID_ARGUMENT, "%s: Scale must be greater than zero, got %g",
-                   TD_NODE_STR(c->node), (double)v);
-    }
     return TD_OK;
 }
 
@@ -125,8 +119,8 @@ static enum td_code scale_infer(struct td_infer *c, struct td_err *err)
     TD_FAIL_IF(kernel_of(c->node) == NULL, err, INVALID_ARGUMENT, "%s: Unrecognized kernel type: %s",
                TD_NODE_STR(c->node), td_attr_str(c->node, "kernel_type"));
     TD_TRY(td_resample_check_image(c, 0, err));
-    TD_TRY(check_pair(c, 2, "scale", true, err));
-    TD_TRY(check_pair(c, 3, "translation", false, err));
+    TD_TRY(check_pair(c, 2, "scale", err));
+    TD_TRY(check_pair(c, 3, "translation", err));
     const struct td_shape *x = &c->in[0];
     if (grad) {
         TD_TRY(td_resample_check_image(c, 1, err));
@@ -141,7 +135,7 @@ static enum td_code scale_infer(struct td_infer *c, struct td_err *err)
         }
         return TD_OK;
     }
-    TD_TRY(check_pair(c, 1, "output shape", false, err));
+    TD_TRY(check_pair(c, 1, "output shape", err));
     c->out[0] = td_shape_of_rank(4);
     for (int a = 0; a < 2 && c->value[1] != NULL; a++) {
         c->out[0].dim[1 + a] = td_tensor_int(c->value[1], a);
@@ -151,6 +145,17 @@ static enum td_code scale_infer(struct td_infer *c, struct td_err *err)
     }
     c->out[0].dim[0] = x->rank == 4 ? x->dim[0] : -1;
     c->out[0].dim[3] = x->rank == 4 ? x->dim[3] : -1;
+    return TD_OK;
+}
+
+/* The shape function is not asked again where floats come with a run. */
+static enum td_code check_scale(const struct td_call *c, struct td_err *err)
+{
+    for (int a = 0; a < 2; a++) {
+        const float v = TD_DATA(c->in[2], float)[a];
+        TD_FAIL_IF(!(v > 0), err, INVALID_ARGUMENT, "%s: Scale must be greater than zero, got %g",
+                   TD_NODE_STR(c->node), (double)v);
+    }
     return TD_OK;
 }
 
@@ -241,6 +246,7 @@ static enum td_code unsample(struct td_call *c, const struct td_separable *s, co
 static enum td_code scale_any(struct td_call *c, bool grad, struct td_err *err)
 {
     struct td_tensor *y;
+    TD_TRY(check_scale(c, err));
     TD_TRY(td_out(c, 0, NULL, &y, err));
     if (td_tensor_count(y) == 0) {
         return TD_OK;

@@ -164,9 +164,8 @@ static int64_t now_ns(void)
 
 static enum td_code call(struct op_graph *g, struct td_model *m, struct td_node *n, struct td_err *err)
 {
-    enum { FETCHES = 64 };
-    struct td_value fetches[FETCHES], feeds[OP_GRAPH_FEEDS];
-    struct td_tensor out[FETCHES] = {{0}};
+    struct td_value fetches[OP_GRAPH_FETCHES], feeds[OP_GRAPH_FEEDS];
+    struct td_tensor out[OP_GRAPH_FETCHES] = {{0}};
     struct td_callable_opts opts = {.name = "test",
                                     .feeds = feeds,
                                     .n_feeds = g->n_feeds,
@@ -177,7 +176,7 @@ static enum td_code call(struct op_graph *g, struct td_model *m, struct td_node 
     for (int i = 0; i < g->n_feeds; i++) {
         feeds[i] = (struct td_value){g->holder[i], 0};
     }
-    for (int i = 0; i < n->n_out && opts.n_fetches < FETCHES; i++) {
+    for (int i = 0; i < n->n_out && opts.n_fetches < OP_GRAPH_FETCHES; i++) {
         if (n->out_type[i] != TD_RESOURCE && !n->out_ref[i]) {
             fetches[opts.n_fetches++] = (struct td_value){n, i};
         }
@@ -187,6 +186,11 @@ static enum td_code call(struct op_graph *g, struct td_model *m, struct td_node 
     struct td_run_opts run = {
         .work.deadline_ns = now_ns() + (g->deadline_ms ? g->deadline_ms : 2000) * 1000000, .eager = g->eager};
     enum td_code rc = td_callable_run(f, g->feed, out, &run, err);
+    if (g->kept != NULL && rc == TD_OK) {
+        memcpy(g->kept, out, sizeof out);
+        memset(out, 0, sizeof out);
+        g->n_kept = opts.n_fetches;
+    }
     for (int i = 0; i < opts.n_fetches; i++) {
         td_tensor_clear(&out[i]);
     }
@@ -198,7 +202,8 @@ enum td_code op_graph_run(struct op_graph *g, const struct td_op_table *ops, str
 {
     td_budget_limit(td_budget_held() + (uint64_t)(g->memory ? g->memory : (int64_t)64 << 20), "the limit");
     TD_TRY(td_graph_resolve(&g->graph, &g->lib, ops, err));
-    struct td_model_opts opts = {.ops = ops, .kernels = g->kernels, .passes_off = g->passes_off};
+    struct td_model_opts opts = {
+        .ops = ops, .kernels = g->kernels, .passes_off = g->passes_off, .device = g->device};
     struct td_model *m;
     TD_TRY(td_model_new(&opts, g->arena, &g->graph, &g->lib, &m, err));
     g->arena = NULL;

@@ -19,7 +19,7 @@
 
 #include "core/function/callable.h"
 
-enum { OP_GRAPH_FEEDS = 48, OP_GRAPH_INPUTS = 48, OP_GRAPH_ATTRS = 32 };
+enum { OP_GRAPH_FEEDS = 48, OP_GRAPH_INPUTS = 48, OP_GRAPH_ATTRS = 32, OP_GRAPH_FETCHES = 64 };
 
 struct op_graph {
     struct td_arena *arena;
@@ -34,6 +34,9 @@ struct op_graph {
     int64_t deadline_ms; /* of a run; 0: 2 s */
     const char *passes_off;
     enum td_kernel_choice kernels;
+    const struct td_device *device; /* NULL: the host */
+    struct td_tensor *kept;         /* OP_GRAPH_FETCHES: takes what comes out; NULL: nobody wants it */
+    int n_kept;
     bool eager;
 };
 

@@ -8,23 +8,13 @@
 
 #include "kernels/cuda/base/cuda_call.h"
 #include "kernels/cuda/rows.h"
+#include "kernels/math/reduce_axes.h"
 
 static enum td_code prepare(const struct td_kernel_query *q, struct td_kernel_offer *o, struct td_err *err)
 {
     (void)err;
     o->refusal = q->in[0].rank <= TD_CUDA_DIMS ? NULL : "more than eight dimensions";
     return TD_OK;
-}
-
-/* The axes that the vector names, which infer has checked. */
-static uint32_t axes_named(const struct td_tensor *axes, int rank)
-{
-    uint32_t mask = 0;
-    for (int64_t i = 0; i < td_tensor_count(axes); i++) {
-        int axis = 0;
-        mask |= td_shape_axis(rank, td_tensor_int(axes, i), &axis) ? 1u << axis : 0;
-    }
-    return mask;
 }
 
 static bool describe(const struct td_shape *in, uint32_t folded, struct td_cuda_axes *s)
@@ -57,9 +47,13 @@ static enum td_code reduce_axes(struct td_call *c, enum td_cuda_reduce op, uint3
         c, td_cuda_reduce(op, td_cuda_type_of(x->dtype), &s, x->data, y->data, td_cuda_stream_of(c)), err);
 }
 
+/* Axes that are no vector, as graphs of old have them, nobody has judged by value where the result's shape
+ * does not depend on them (core/run/bound_plan.h). */
 static enum td_code reduce(struct td_call *c, enum td_cuda_reduce op, struct td_err *err)
 {
-    return reduce_axes(c, op, axes_named(c->in[1], c->in[0]->shape.rank), err);
+    uint32_t axes;
+    TD_TRY(td_reduce_axes(c->node, c->in[0]->shape.rank, c->in[1], &axes, err));
+    return reduce_axes(c, op, axes, err);
 }
 
 /* The axes that the shape of input 1, aligned from the right, has not, or has as 1. */

@@ -53,11 +53,27 @@ __device__ float clip01(float v)
     return v < 0 ? 0 : v > 1 ? 1 : v;
 }
 
+/* The full colour of that hue. */
+__device__ colour full(float hue)
+{
+    const float sixths = hue * 6;
+    return {{clip01(fabsf(sixths - 3) - 1), clip01(2 - fabsf(sixths - 2)), clip01(2 - fabsf(sixths - 4))}};
+}
+
 __device__ colour to_rgb(const colour &x)
 {
-    const float sixths = x.c[0] * 6, s = x.c[1], v = x.c[2];
-    return {{(1 - s + s * clip01(fabsf(sixths - 3) - 1)) * v, (1 - s + s * clip01(2 - fabsf(sixths - 2))) * v,
-             (1 - s + s * clip01(2 - fabsf(sixths - 4))) * v}};
+    const float s = x.c[1], v = x.c[2];
+    const colour to = full(x.c[0]);
+    return {{(1 - s + s * to.c[0]) * v, (1 - s + s * to.c[1]) * v, (1 - s + s * to.c[2]) * v}};
+}
+
+/* Between the least and the greatest of the three, which stay. */
+__device__ colour shifted(const colour &x, float by)
+{
+    const colour hsv = to_hsv(x), to = full(hsv.c[0] + by - floorf(hsv.c[0] + by));
+    const float low = smaller(smaller(x.c[0], x.c[1]), x.c[2]), range = hsv.c[2] - low;
+    return {{low + td_cuda_times(range, to.c[0]), low + td_cuda_times(range, to.c[1]),
+             low + td_cuda_times(range, to.c[2])}};
 }
 
 __device__ colour changed(enum td_cuda_colour what, const colour &x, float by)
@@ -65,12 +81,11 @@ __device__ colour changed(enum td_cuda_colour what, const colour &x, float by)
     if (what == TD_CUDA_TO_HSV || what == TD_CUDA_TO_RGB) {
         return what == TD_CUDA_TO_HSV ? to_hsv(x) : to_rgb(x);
     }
-    colour hsv = to_hsv(x);
     if (what == TD_CUDA_SHIFT_HUE) {
-        hsv.c[0] = hsv.c[0] + by - floorf(hsv.c[0] + by);
-    } else {
-        hsv.c[1] = clip01(hsv.c[1] * by);
+        return shifted(x, by);
     }
+    colour hsv = to_hsv(x);
+    hsv.c[1] = clip01(hsv.c[1] * by);
     return to_rgb(hsv);
 }
 

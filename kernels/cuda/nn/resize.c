@@ -182,9 +182,21 @@ static enum td_code prepare_sampling(const struct td_kernel_query *q, struct td_
     return TD_OK;
 }
 
+/* Floats are not judged by value before a run (core/run/bound_plan.h). */
+static enum td_code check_scale(const struct td_call *c, struct td_err *err)
+{
+    for (int a = 0; a < 2; a++) {
+        const float v = TD_DATA(c->in[2], float)[a];
+        TD_FAIL_IF(!(v > 0), err, INVALID_ARGUMENT, "%s: Scale must be greater than zero, got %g",
+                   TD_NODE_STR(c->node), (double)v);
+    }
+    return TD_OK;
+}
+
 static enum td_code run_sampling(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
+    TD_TRY(check_scale(c, err));
     TD_TRY(td_out(c, 0, NULL, &y, err));
     const struct td_cuda_resize s = sampling_of(c->node, &c->in[0]->shape, &y->shape, c->in[2], c->in[3]);
     return forwards(c, &s, y, err);
@@ -193,6 +205,7 @@ static enum td_code run_sampling(struct td_call *c, struct td_err *err)
 static enum td_code run_sampling_grad(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *dx;
+    TD_TRY(check_scale(c, err));
     TD_TRY(td_out(c, 0, NULL, &dx, err));
     const struct td_cuda_resize s = sampling_of(c->node, &dx->shape, &c->in[0]->shape, c->in[2], c->in[3]);
     return backwards(c, &s, dx, err);
