@@ -189,15 +189,18 @@ enum td_code td_zmatrix_broadcast_batch(struct td_infer *c, struct td_err *err)
 #define CONJ(x) conj(x)
 #define SIZE(x) cabs(x)
 #define REAL(x) creal(x)
+#define OVER(x, y) td_zmatrix_quotient(x, y)
 #include "kernels/linalg/matrix_plain.inc"
 #undef E
 #undef NAME
 #undef CONJ
 #undef SIZE
 #undef REAL
+#undef OVER
 #define E double
 #define NAME(x) td_dmatrix_##x
 #define CONJ(x) (x)
 #define SIZE(x) fabs(x)
 #define REAL(x) (x)
+#define OVER(x, y) ((x) / (y))
 #include "kernels/linalg/matrix_plain.inc"
