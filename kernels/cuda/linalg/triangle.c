@@ -120,8 +120,8 @@ static enum td_code run_three(struct td_call *c, struct td_err *err)
                                     .pivots = td_attr_bool(c->node, "partial_pivoting"),
                                     .fault = c->fault};
     s.room = td_cuda_room_of(s.batch, three_bytes(&y->shape, y->dtype), c->workspace);
-    return td_cuda_launched(
-        c, td_cuda_tridiagonal_solve(td_cuda_type_of(y->dtype), &s, td_cuda_stream_of(c)), err);
+    return td_cuda_launched(c, td_cuda_tridiagonal_solve(td_cuda_type_of(y->dtype), &s, td_cuda_stream_of(c)),
+                            err);
 }
 
 static enum td_code run_three_times(struct td_call *c, struct td_err *err)
@@ -136,19 +136,20 @@ static enum td_code run_three_times(struct td_call *c, struct td_err *err)
                                           .batch = td_cuda_matrix_batch(&y->shape),
                                           .n = td_cuda_matrix_rows(&y->shape),
                                           .m = td_cuda_matrix_cols(&y->shape)};
-    return td_cuda_launched(
-        c, td_cuda_tridiagonal_times(td_cuda_type_of(y->dtype), &s, td_cuda_stream_of(c)), err);
+    return td_cuda_launched(c, td_cuda_tridiagonal_times(td_cuda_type_of(y->dtype), &s, td_cuda_stream_of(c)),
+                            err);
 }
 
-#define T {"T", TD_CUDA_MATRICES}
+#define T                                                                                                    \
+    {                                                                                                        \
+        "T", TD_CUDA_MATRICES                                                                                \
+    }
 TD_CUDA_MATRIX_ROWS(rows_triangle, "triangular_solve.cuda", 0, NULL, prepare_triangle, run_triangle, T)
 TD_CUDA_MATRIX_ROWS(rows_banded, "banded_triangular_solve.cuda", 1, NULL, prepare_triangle, run_triangle, T)
 TD_CUDA_MATRIX_ROWS(rows_three, "tridiagonal_solve.cuda", 1, refuse_perturbed, prepare_three, run_three, T)
 TD_CUDA_MATRIX_ROWS(rows_three_times, "tridiagonal_matmul.cuda", 0, NULL, NULL, run_three_times, T)
 
-const struct td_op_rows td_cuda_rows_triangle[] = {{"MatrixTriangularSolve", rows_triangle},
-                                                   {"BatchMatrixTriangularSolve", rows_triangle},
-                                                   {"BandedTriangularSolve", rows_banded},
-                                                   {"TridiagonalSolve", rows_three},
-                                                   {"TridiagonalMatMul", rows_three_times},
-                                                   {NULL, NULL}};
+const struct td_op_rows td_cuda_rows_triangle[] = {
+    {"MatrixTriangularSolve", rows_triangle}, {"BatchMatrixTriangularSolve", rows_triangle},
+    {"BandedTriangularSolve", rows_banded},   {"TridiagonalSolve", rows_three},
+    {"TridiagonalMatMul", rows_three_times},  {NULL, NULL}};

@@ -99,7 +99,9 @@ static struct transform transform_of(const struct td_node *n, const struct td_sh
                                      const struct td_shape *out, const struct td_tensor *length)
 {
     const char *name = n->op_name;
-    struct transform t = {.axes = strstr(name, "3D") != NULL ? 3 : strstr(name, "2D") != NULL ? 2 : 1,
+    struct transform t = {.axes = strstr(name, "3D") != NULL   ? 3
+                                  : strstr(name, "2D") != NULL ? 2
+                                                               : 1,
                           .real = strstr(name, "RFFT") != NULL,
                           .inverse = strstr(name, "IFFT") != NULL || strstr(name, "IRFFT") != NULL,
                           .doubles = n->out_type[0] == TD_DOUBLE || n->out_type[0] == TD_COMPLEX128};
@@ -155,10 +157,9 @@ static size_t copy_bytes(const struct transform *t)
 {
     int64_t dim[3];
     halved(t, dim);
-    return back_to_real(t) && t->axes > 1
-               ? rounded((size_t)(t->out.batch * dim[0] * dim[1] * dim[2]) *
-                         (t->doubles ? 2 * sizeof(double) : 2 * sizeof(float)))
-               : 0;
+    return back_to_real(t) && t->axes > 1 ? rounded((size_t)(t->out.batch * dim[0] * dim[1] * dim[2]) *
+                                                    (t->doubles ? 2 * sizeof(double) : 2 * sizeof(float)))
+                                          : 0;
 }
 
 /* The job along an axis, but for where it reads and writes. */
@@ -238,8 +239,7 @@ static enum td_code along(const struct run *r, int axis, struct td_cuda_fft_side
     s.scale = scale;
     (void)lay_out(&s, r->room);
     int error = make_tables(&s, stream);
-    error =
-        error != 0 ? error : td_cuda_fft_lines(r->t.doubles ? TD_CUDA_DOUBLE : TD_CUDA_FLOAT, &s, stream);
+    error = error != 0 ? error : td_cuda_fft_lines(r->t.doubles ? TD_CUDA_DOUBLE : TD_CUDA_FLOAT, &s, stream);
     return td_cuda_launched(r->c, error, err);
 }
 
@@ -303,11 +303,22 @@ ROWS(rows_complex, {"Tcomplex", TD_SET_COMPLEX})
 ROWS(rows_real, {"Tcomplex", TD_SET_COMPLEX}, {"Treal", TD_CUDA_WIDE})
 ROWS(rows_single, {NULL, 0})
 
-const struct td_op_rows td_cuda_rows_fft[] = {
-    {"FFT", rows_complex},       {"FFT2D", rows_complex},     {"FFT3D", rows_complex},
-    {"IFFT", rows_complex},      {"IFFT2D", rows_complex},    {"IFFT3D", rows_complex},
-    {"RFFT", rows_real},         {"RFFT2D", rows_real},       {"RFFT3D", rows_real},
-    {"IRFFT", rows_real},        {"IRFFT2D", rows_real},      {"IRFFT3D", rows_real},
-    {"BatchFFT", rows_single},   {"BatchFFT2D", rows_single}, {"BatchFFT3D", rows_single},
-    {"BatchIFFT", rows_single},  {"BatchIFFT2D", rows_single}, {"BatchIFFT3D", rows_single},
-    {NULL, NULL}};
+const struct td_op_rows td_cuda_rows_fft[] = {{"FFT", rows_complex},
+                                              {"FFT2D", rows_complex},
+                                              {"FFT3D", rows_complex},
+                                              {"IFFT", rows_complex},
+                                              {"IFFT2D", rows_complex},
+                                              {"IFFT3D", rows_complex},
+                                              {"RFFT", rows_real},
+                                              {"RFFT2D", rows_real},
+                                              {"RFFT3D", rows_real},
+                                              {"IRFFT", rows_real},
+                                              {"IRFFT2D", rows_real},
+                                              {"IRFFT3D", rows_real},
+                                              {"BatchFFT", rows_single},
+                                              {"BatchFFT2D", rows_single},
+                                              {"BatchFFT3D", rows_single},
+                                              {"BatchIFFT", rows_single},
+                                              {"BatchIFFT2D", rows_single},
+                                              {"BatchIFFT3D", rows_single},
+                                              {NULL, NULL}};
