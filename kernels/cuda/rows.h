@@ -16,7 +16,7 @@ extern const struct td_op_rows td_cuda_rows_adam[], td_cuda_rows_arg[], td_cuda_
     td_cuda_rows_random[], td_cuda_rows_reduce[], td_cuda_rows_resize[], td_cuda_rows_rnn[],
     td_cuda_rows_scan[], td_cuda_rows_scatter[], td_cuda_rows_search[], td_cuda_rows_segment[],
     td_cuda_rows_select[], td_cuda_rows_slice[], td_cuda_rows_softmax[], td_cuda_rows_special[],
-    td_cuda_rows_top[], td_cuda_rows_triangle[], td_cuda_rows_view[];
+    td_cuda_rows_svd[], td_cuda_rows_top[], td_cuda_rows_triangle[], td_cuda_rows_view[];
 
 /* All of them, NULL at the end. */
 extern const struct td_op_rows *const td_cuda_families[];
