@@ -1,9 +1,9 @@
 /* kernels/cuda/linalg/eigen.cu - eigenvalues and vectors of self-adjoint matrices, by Jacobi's rotations
  * (rotate.cuh): a block a matrix.
  *
- * A rotation takes two elements off the diagonal; what is left there shrinks quadratically. First the columns of
- * all pairs of a round rotate, then their rows. A vector is unique up to a factor of size 1, which is another
- * than LAPACK's.
+ * A rotation takes two elements off the diagonal; what is left there shrinks quadratically. First the
+ * columns of all pairs of a round rotate, then their rows. A vector is unique up to a factor of size 1,
+ * which is another than LAPACK's.
  *
  *   room   [n,n] the matrix    [n,n] vectors    [pairs] rotations    [n] values    [n] their places
  *
@@ -31,8 +31,8 @@ template <class E> __device__ bench<E> bench_in(char *room, int64_t n, bool vect
     return {a, vectors ? a + n * n : nullptr, rotation, values, reinterpret_cast<int64_t *>(values + n), n};
 }
 
-/* The matrix, by its lower triangle, as multiples of *unit, a power of two; v the identity. False: it has what
- * is not finite. */
+/* The matrix, by its lower triangle, as multiples of *unit, a power of two; v the identity. False: it has
+ * what is not finite. */
 template <int T, class D, class E> __device__ bool bring(const bench<E> &w, const D *from, int *unit)
 {
     __shared__ double shared[T];
@@ -58,9 +58,9 @@ template <int T, class D, class E> __device__ bool bring(const bench<E> &w, cons
     return isfinite(most);
 }
 
-/* The rotations of a round; *turned becomes 1 where there is one. */
+/* The rotations of a round; *any becomes 1 where there is one. */
 template <int T, class E>
-__device__ void find_rotations(const bench<E> &w, int64_t round, double least, int *turned)
+__device__ void find_rotations(const bench<E> &w, int64_t round, double least, int *any)
 {
     for (int64_t i = threadIdx.x; i < td_cuda_pairs(w.n); i += T) {
         td_cuda_pair at;
@@ -70,7 +70,7 @@ __device__ void find_rotations(const bench<E> &w, int64_t round, double least, i
             if (size_of(off) > least) {
                 w.rotation[i] = td_cuda_rotation_of(
                     real_part(w.a[at.q * w.n + at.q]) - real_part(w.a[at.p * w.n + at.p]), off);
-                (void)atomicExch(turned, 1);
+                (void)atomicExch(any, 1);
             }
         }
     }
@@ -78,17 +78,17 @@ __device__ void find_rotations(const bench<E> &w, int64_t round, double least, i
 }
 
 /* Columns of the matrix, and of the vectors. */
-template <int T, class E> __device__ void turn_columns(const bench<E> &w, int64_t round)
+template <int T, class E> __device__ void rotate_columns(const bench<E> &w, int64_t round)
 {
     const int64_t n = w.n, pairs = td_cuda_pairs(n);
     for (int64_t at = threadIdx.x; at < n * pairs; at += T) {
         const int64_t row = at / pairs, i = at - row * pairs;
-        const td_cuda_rotation<E> turn = w.rotation[i];
+        const td_cuda_rotation<E> r = w.rotation[i];
         td_cuda_pair pair;
-        if (td_cuda_pair_of(n, round, i, &pair) && !turn.none()) {
-            turn.apply(&w.a[row * n + pair.p], &w.a[row * n + pair.q]);
+        if (td_cuda_pair_of(n, round, i, &pair) && !r.none()) {
+            r.apply(&w.a[row * n + pair.p], &w.a[row * n + pair.q]);
             if (w.v != nullptr) {
-                turn.apply(&w.v[row * n + pair.p], &w.v[row * n + pair.q]);
+                r.apply(&w.v[row * n + pair.p], &w.v[row * n + pair.q]);
             }
         }
     }
@@ -96,17 +96,17 @@ template <int T, class E> __device__ void turn_columns(const bench<E> &w, int64_
 }
 
 /* Rows of the matrix, by the adjoints. What was to become zero does. */
-template <int T, class E> __device__ void turn_rows(const bench<E> &w, int64_t round)
+template <int T, class E> __device__ void rotate_rows(const bench<E> &w, int64_t round)
 {
     const int64_t n = w.n, pairs = td_cuda_pairs(n);
     for (int64_t at = threadIdx.x; at < n * pairs; at += T) {
         const int64_t i = at / n, column = at - i * n;
-        td_cuda_rotation<E> turn = w.rotation[i];
-        turn.turn = conjugate(turn.turn);
+        td_cuda_rotation<E> r = w.rotation[i];
+        r.phase = conjugate(r.phase);
         td_cuda_pair pair;
-        if (td_cuda_pair_of(n, round, i, &pair) && !turn.none()) {
+        if (td_cuda_pair_of(n, round, i, &pair) && !r.none()) {
             E *const x = &w.a[pair.p * n + column], *const y = &w.a[pair.q * n + column];
-            turn.apply(x, y);
+            r.apply(x, y);
             *x = column == pair.q ? E(0) : column == pair.p ? E(real_part(*x)) : *x;
             *y = column == pair.p ? E(0) : column == pair.q ? E(real_part(*y)) : *y;
         }
@@ -117,7 +117,7 @@ template <int T, class E> __device__ void turn_rows(const bench<E> &w, int64_t r
 template <int T, class E> __device__ void make_diagonal(const bench<E> &w)
 {
     __shared__ double shared[T];
-    __shared__ int turned;
+    __shared__ int any;
     double sum = 0;
     for (int64_t i = threadIdx.x; i < w.n * w.n; i += T) {
         sum += power_of(w.a[i]);
@@ -126,15 +126,15 @@ template <int T, class E> __device__ void make_diagonal(const bench<E> &w)
     bool more = true;
     for (int sweep = 0; sweep < MOST_SWEEPS && more; sweep++) {
         if (threadIdx.x == 0) {
-            turned = 0;
+            any = 0;
         }
         __syncthreads();
         for (int64_t round = 0; round < td_cuda_rounds(w.n); round++) {
-            find_rotations<T>(w, round, least, &turned);
-            turn_columns<T>(w, round);
-            turn_rows<T>(w, round);
+            find_rotations<T>(w, round, least, &any);
+            rotate_columns<T>(w, round);
+            rotate_rows<T>(w, round);
         }
-        more = turned != 0;
+        more = any != 0;
         __syncthreads();
     }
 }

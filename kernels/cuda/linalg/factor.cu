@@ -1,5 +1,5 @@
-/* kernels/cuda/linalg/factor.cu - Cholesky and LU factors of small matrices, and what is made of them: a block
- * a matrix.
+/* kernels/cuda/linalg/factor.cu - Cholesky and LU factors of small matrices, and what is made of them: a
+ * block a matrix.
  *
  * A column is eliminated from all rows below at once, so that each element sees the same steps in the same
  * order as on the host.
@@ -29,11 +29,11 @@ template <int T, class E> __device__ int64_t pivot_row(const E *a, int64_t n, in
     return isnan(size_of(a[k * n + k])) ? k : top; /* nothing is greater */
 }
 
-/* a [n,n] becomes both factors, row i of which was row p[i]; *sign is the permutation's. False when a pivot is
- * zero. */
+/* a [n,n] becomes both factors, row i of which was row p[i]; *sign is the permutation's. False when a
+ * pivot is zero. */
 template <int T, class E> __device__ bool eliminate(E *a, int64_t n, int64_t *p, double *sign)
 {
-    const td_cuda_lanes t = td_cuda_lanes_of<T>(n);
+    const td_cuda_tile t = td_cuda_tile_of<T>(n);
     bool regular = true;
     *sign = 1;
     for (int64_t i = threadIdx.x; i < n; i += T) {
@@ -94,7 +94,8 @@ template <int T, class D, class E> __device__ void put(const E *x, D *to, int64_
 }
 
 /* By one thread, in the order of the diagonal. */
-template <class D, class E> __device__ void determinant(const td_cuda_factors &s, int64_t b, const E *a, double sign)
+template <class D, class E>
+__device__ void determinant(const td_cuda_factors &s, int64_t b, const E *a, double sign)
 {
     const bool logarithm = s.what == TD_CUDA_LOG_DETERMINANT;
     E det = E(sign);

@@ -10,8 +10,9 @@
 extern "C" {
 #endif
 
-/* CHOLESKY: y the lower factor, NaN where there is none. DETERMINANT: y [batch]. LOG_DETERMINANT: y the signs,
- * z the logarithms. LU: y both factors, z the permutation. SOLVE: y [n,m] of right-hand sides b; INVERSE: y. */
+/* CHOLESKY: y the lower factor, NaN where there is none. DETERMINANT: y [batch]. LOG_DETERMINANT: y the
+ * signs, z the logarithms. LU: y both factors, z the permutation. SOLVE: y [n,m] of right-hand sides b;
+ * INVERSE: y. */
 enum td_cuda_factor {
     TD_CUDA_CHOLESKY,
     TD_CUDA_DETERMINANT,

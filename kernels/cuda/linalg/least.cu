@@ -95,10 +95,11 @@ template <int T, class D> __global__ void normal(td_cuda_ls s)
 /* spread [p,k]: of each singular vector, how much of each right-hand side is along it, over its value; 0 for
  * those of values that count as zero. */
 template <int T, class D, class E>
-__device__ void spread_out(const td_cuda_ls &s, const td_cuda_svd_bench<E> &w, const D *b, int unit, E *spread)
+__device__ void spread_out(const td_cuda_ls &s, const td_cuda_svd_bench<E> &w, const D *b, int unit,
+                           E *spread)
 {
     __shared__ double most_of[T];
-    const E *const left = w.turned ? w.v : w.g;
+    const E *const left = w.adjoint ? w.v : w.g;
     double most = 0;
     for (int64_t i = threadIdx.x; i < w.wide; i += T) {
         most = fmax(most, w.norm[i]);
@@ -123,7 +124,7 @@ template <int T, class D> __global__ void by_values(td_cuda_ls s)
     char *const room = td_cuda_room_at(s.room, shared);
     const td_cuda_svd_bench<E> w = td_cuda_svd_bench_in<E>(room, m, n, 0);
     E *const spread = reinterpret_cast<E *>(w.there + w.width + w.width % 2);
-    const E *const right = w.turned ? w.g : w.v;
+    const E *const right = w.adjoint ? w.g : w.v;
     look_at_l2<T, D>(s);
     for (int64_t at = blockIdx.x; at < s.batch; at += gridDim.x) {
         D *const x = static_cast<D *>(s.x) + at * n * k;
@@ -165,8 +166,7 @@ int64_t td_cuda_least_bytes(const struct td_cuda_ls *s, int64_t cell)
                          (3 * p + p % 2) * static_cast<int64_t>(sizeof(double));
 }
 
-int td_cuda_least_squares(enum td_cuda_type type, const struct td_cuda_ls *s,
-                          struct td_cuda_stream *stream)
+int td_cuda_least_squares(enum td_cuda_type type, const struct td_cuda_ls *s, struct td_cuda_stream *stream)
 {
     return s->m * s->n <= SMALL ? td_cuda_with_matrix(type, run_least<WARP>{s, stream})
                                 : td_cuda_with_matrix(type, run_least<THREADS>{s, stream});

@@ -141,10 +141,10 @@ __device__ inline bool all_finite(td_cuda_zc x)
 /* ------------------------------------------------------------------ a block's threads */
 
 /* As rows and columns: as many columns as a matrix of that width fills, sixteen at most. */
-struct td_cuda_lanes {
+struct td_cuda_tile {
     int64_t row, column, rows, columns;
 };
-template <int T> __device__ td_cuda_lanes td_cuda_lanes_of(int64_t width)
+template <int T> __device__ td_cuda_tile td_cuda_tile_of(int64_t width)
 {
     int shift = 0;
     while (shift < 4 && (int64_t(1) << shift) < width) {
@@ -212,7 +212,7 @@ template <int T, class E, class A>
 __device__ void td_cuda_solve_triangle(A a, E *x, int64_t n, int64_t m, bool forward, bool unit,
                                        int64_t reach)
 {
-    const td_cuda_lanes t = td_cuda_lanes_of<T>(m);
+    const td_cuda_tile t = td_cuda_tile_of<T>(m);
     for (int64_t k = 0; k < n; k++) {
         const int64_t i = forward ? k : n - 1 - k;
         if (!unit) {
@@ -238,7 +238,7 @@ __device__ void td_cuda_solve_triangle(A a, E *x, int64_t n, int64_t m, bool for
  * positive definite. As on the host, step by step. */
 template <int T, class E> __device__ bool td_cuda_cholesky(E *a, int64_t n)
 {
-    const td_cuda_lanes t = td_cuda_lanes_of<T>(n);
+    const td_cuda_tile t = td_cuda_tile_of<T>(n);
     for (int64_t k = 0; k < n; k++) {
         const double pivot = real_part(a[k * n + k]);
         if (!(pivot > 0)) {

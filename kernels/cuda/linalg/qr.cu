@@ -1,7 +1,8 @@
 /* kernels/cuda/linalg/qr.cu - orthogonal and triangular factors by reflections, a block a matrix.
  *
- * Reflection k takes column k of what is left to a multiple of its first element's axis, of the sign that LAPACK
- * chooses: real, and against that element's real part. A column that is there already keeps its sign.
+ * Reflection k takes column k of what is left to a multiple of its first element's axis, of the sign that
+ * LAPACK chooses: real, and against that element's real part. A column that is there already keeps its
+ * sign.
  *
  *   H = 1 - tau v v^H,  v[k] = 1        R = H[last]^H .. H[0]^H A        Q = H[0] .. H[last]
  *
@@ -15,7 +16,7 @@
 namespace
 {
 
-constexpr int LANES = 16; /* columns that are reflected at once */
+constexpr int COLUMNS = 16; /* columns that are reflected at once */
 
 /* The norm of column k of a [m,n], below the diagonal. */
 template <int T, class E> __device__ double norm_below(const E *a, int64_t m, int64_t n, int64_t k)
@@ -64,21 +65,21 @@ template <int T, class E>
 __device__ void reflect(const E *a, int64_t m, int64_t n, int64_t k, E tau, E *x, int64_t width, int64_t from)
 {
     __shared__ E shared[T];
-    const int column = threadIdx.x % LANES, row = threadIdx.x / LANES;
-    for (int64_t first = from; first < width; first += LANES) {
+    const int column = threadIdx.x % COLUMNS, row = threadIdx.x / COLUMNS;
+    for (int64_t first = from; first < width; first += COLUMNS) {
         const int64_t j = first + column;
         E sum = E(0);
-        for (int64_t i = k + row; i < m && j < width; i += T / LANES) {
+        for (int64_t i = k + row; i < m && j < width; i += T / COLUMNS) {
             sum = sum + (i == k ? x[i * width + j] : times(conjugate(a[i * n + k]), x[i * width + j]));
         }
         shared[threadIdx.x] = sum;
         __syncthreads();
         sum = shared[column];
-        for (int r = 1; r < T / LANES; r++) {
-            sum = sum + shared[r * LANES + column];
+        for (int r = 1; r < T / COLUMNS; r++) {
+            sum = sum + shared[r * COLUMNS + column];
         }
         sum = times(tau, sum);
-        for (int64_t i = k + row; i < m && j < width; i += T / LANES) {
+        for (int64_t i = k + row; i < m && j < width; i += T / COLUMNS) {
             x[i * width + j] = x[i * width + j] - (i == k ? sum : times(a[i * n + k], sum));
         }
         __syncthreads();

@@ -34,15 +34,15 @@ __device__ inline bool td_cuda_pair_of(int64_t n, int64_t round, int64_t i, td_c
     return out->q < n;
 }
 
-/* Columns x and y become  c x - s turned(y)  and  s x + c turned(y): orthogonal, where x^H y was `product`, the
- * squares of their norms differing by `more` (y's less x's). turn is exp(-i phase of product). */
+/* Columns x and y become  c x - s phase y  and  s x + c phase y: orthogonal, where x^H y was `product`, the
+ * squares of their norms differing by `more` (y's less x's). phase is that of exp(-i arg(product)). */
 template <class E> struct td_cuda_rotation {
     double c, s;
-    E turn;
+    E phase;
     __device__ bool none() const { return s == 0; }
     __device__ void apply(E *x, E *y) const
     {
-        const E a = *x, b = times(*y, turn);
+        const E a = *x, b = times(*y, phase);
         *x = scaled(a, c) - scaled(b, s);
         *y = scaled(a, s) + scaled(b, c);
     }

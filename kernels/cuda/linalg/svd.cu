@@ -33,8 +33,8 @@ template <int T, class D> __global__ void svd(td_cuda_svd s)
     using E = typename td_cuda_cell<D>::type;
     TD_DYNAMIC_SHARED(unsigned char, shared);
     const int64_t p = s.m < s.n ? s.m : s.n;
-    const td_cuda_svd_bench<E> w = td_cuda_svd_bench_in<E>(td_cuda_room_at(s.room, shared), s.m, s.n,
-                                                           s.m < s.n ? s.v_width : s.u_width);
+    const td_cuda_svd_bench<E> w =
+        td_cuda_svd_bench_in<E>(td_cuda_room_at(s.room, shared), s.m, s.n, s.m < s.n ? s.v_width : s.u_width);
     for (int64_t b = blockIdx.x; b < s.batch; b += gridDim.x) {
         D *const values = static_cast<D *>(s.values) + b * p;
         D *const u = static_cast<D *>(s.u) + b * s.m * s.u_width;
@@ -53,8 +53,8 @@ template <int T, class D> __global__ void svd(td_cuda_svd s)
         }
         if (s.u_width > 0) {
             td_cuda_svd_complete<T>(w);
-            put<T>(w.g, w.place, w.turned ? v : u, w.tall, w.width);
-            put<T>(w.v, w.place, w.turned ? u : v, w.wide, w.wide);
+            put<T>(w.g, w.place, w.adjoint ? v : u, w.tall, w.width);
+            put<T>(w.v, w.place, w.adjoint ? u : v, w.wide, w.wide);
         }
         __syncthreads();
     }

@@ -1,11 +1,12 @@
-/* kernels/cuda/linalg/svd.cuh - singular values in a block, by Jacobi's rotations from one side (rotate.cuh).
+/* kernels/cuda/linalg/svd.cuh - singular values in a block, by Jacobi's rotations from one side
+ * (rotate.cuh).
  *
- * The columns of the matrix, or of its adjoint where that is the taller, rotate until they are orthogonal: then
- * their norms are the values, and they are the vectors of one side; the rotations, gathered, those of the
- * other. Columns lie one behind the other. Two of them are a warp's.
+ * The columns of the matrix, or of its adjoint where that is the taller, rotate until they are orthogonal:
+ * then their norms are the values, and they are the vectors of one side; the rotations, gathered, those of
+ * the other. Columns lie one behind the other. Two of them are a warp's.
  *
- * Where a norm is zero, and where a whole base is wanted, vectors are made up: of the axis that is farthest
- * from those that are there, what is orthogonal to them.
+ * Where a norm is zero, and where a whole base is wanted, vectors are made up: of the axis that is
+ * farthest from those that are there, what is orthogonal to them.
  *
  *   bench     g [width][tall] the columns    v [wide][wide]    spare [width]
  *             norm [width]    place [width] of the column among the results    there [width]
@@ -23,7 +24,7 @@ template <class E> struct td_cuda_svd_bench {
     double *norm;
     int64_t *place, *there;
     int64_t tall, wide, width; /* width: columns wanted of g's side, at least wide */
-    bool turned;               /* it is the adjoint's */
+    bool adjoint;              /* it is the adjoint's */
 };
 
 inline __host__ __device__ int64_t td_cuda_svd_cells(int64_t tall, int64_t wide, int64_t width)
@@ -35,9 +36,9 @@ template <class E>
 __device__ td_cuda_svd_bench<E> td_cuda_svd_bench_in(char *room, int64_t m, int64_t n, int64_t width)
 {
     td_cuda_svd_bench<E> w = {};
-    w.turned = m < n;
-    w.tall = w.turned ? n : m;
-    w.wide = w.turned ? m : n;
+    w.adjoint = m < n;
+    w.tall = w.adjoint ? n : m;
+    w.wide = w.adjoint ? m : n;
     w.width = width < w.wide ? w.wide : width;
     w.g = reinterpret_cast<E *>(room);
     w.v = w.g + w.width * w.tall;
@@ -98,8 +99,8 @@ __device__ bool td_cuda_svd_bring(const td_cuda_svd_bench<E> &w, const D *from, 
     const double by = scalbn(1.0, -*unit);
     for (int64_t i = threadIdx.x; i < n; i += T) {
         const int64_t column = i / w.tall, row = i - column * w.tall;
-        const E x = td_cuda_cell_of(from[w.turned ? i : row * w.wide + column]);
-        w.g[i] = scaled(w.turned ? conjugate(x) : x, by);
+        const E x = td_cuda_cell_of(from[w.adjoint ? i : row * w.wide + column]);
+        w.g[i] = scaled(w.adjoint ? conjugate(x) : x, by);
     }
     for (int64_t i = threadIdx.x; i < w.wide * w.wide; i += T) {
         w.v[i] = E(i % (w.wide + 1) == 0 ? 1 : 0);
@@ -108,8 +109,9 @@ __device__ bool td_cuda_svd_bring(const td_cuda_svd_bench<E> &w, const D *from, 
     return isfinite(most);
 }
 
-/* By a warp. True: they turned. */
-template <class E> __device__ bool td_cuda_svd_turn(const td_cuda_svd_bench<E> &w, td_cuda_pair at, double enough)
+/* By a warp. True: they did. */
+template <class E>
+__device__ bool td_cuda_svd_rotate_pair(const td_cuda_svd_bench<E> &w, td_cuda_pair at, double enough)
 {
     E *const x = w.g + at.p * w.tall, *const y = w.g + at.q * w.tall;
     const double a = td_cuda_warp_power(x, w.tall), b = td_cuda_warp_power(y, w.tall);
@@ -117,36 +119,36 @@ template <class E> __device__ bool td_cuda_svd_turn(const td_cuda_svd_bench<E> &
     if (!(size_of(both) > enough * sqrt(a) * sqrt(b)) || a == 0 || b == 0) {
         return false;
     }
-    const td_cuda_rotation<E> turn = td_cuda_rotation_of(b - a, both);
+    const td_cuda_rotation<E> r = td_cuda_rotation_of(b - a, both);
     for (int64_t i = threadIdx.x % WARP; i < w.tall; i += WARP) {
-        turn.apply(&x[i], &y[i]);
+        r.apply(&x[i], &y[i]);
     }
     for (int64_t i = threadIdx.x % WARP; i < w.wide; i += WARP) {
-        turn.apply(&w.v[at.p * w.wide + i], &w.v[at.q * w.wide + i]);
+        r.apply(&w.v[at.p * w.wide + i], &w.v[at.q * w.wide + i]);
     }
     return true;
 }
 
 template <int T, class E> __device__ void td_cuda_svd_rotate(const td_cuda_svd_bench<E> &w)
 {
-    __shared__ int turned;
+    __shared__ int any;
     const double enough = 2.3e-16 * sqrt(static_cast<double>(w.tall));
     bool more = true;
     for (int sweep = 0; sweep < MOST_SWEEPS && more; sweep++) {
         if (threadIdx.x == 0) {
-            turned = 0;
+            any = 0;
         }
         __syncthreads();
         for (int64_t round = 0; round < td_cuda_rounds(w.wide); round++) {
             for (int64_t i = threadIdx.x / WARP; i < td_cuda_pairs(w.wide); i += T / WARP) {
                 td_cuda_pair at;
-                if (td_cuda_pair_of(w.wide, round, i, &at) && td_cuda_svd_turn(w, at, enough)) {
-                    (void)atomicExch(&turned, 1);
+                if (td_cuda_pair_of(w.wide, round, i, &at) && td_cuda_svd_rotate_pair(w, at, enough)) {
+                    (void)atomicExch(&any, 1);
                 }
             }
             __syncthreads();
         }
-        more = turned != 0;
+        more = any != 0;
         __syncthreads();
     }
 }

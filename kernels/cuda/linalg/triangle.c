@@ -1,8 +1,8 @@
-/* kernels/cuda/linalg/triangle.c - rows of MatrixTriangularSolve, BandedTriangularSolve, TridiagonalSolve and
- * TridiagonalMatMul.
+/* kernels/cuda/linalg/triangle.c - rows of MatrixTriangularSolve, BandedTriangularSolve, TridiagonalSolve
+ * and TridiagonalMatMul.
  *
- * What has no solution is refused in the host's words (core/run/device_faults.h), but for MatrixTriangularSolve,
- * which divides by what is there, as on the host.
+ * What has no solution is refused in the host's words (core/run/device_faults.h), but for
+ * MatrixTriangularSolve, which divides by what is there, as on the host.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/linalg/triangle.h"
@@ -12,7 +12,8 @@
 #include "kernels/cuda/linalg/matrix_call.h"
 #include "kernels/cuda/rows.h"
 
-/* WIDTH: columns of a right-hand side that a block has. LONG: a chain of steps that one thread is asked for. */
+/* WIDTH: columns of a right-hand side that a block has. LONG: a chain of steps that one thread is asked
+ * for. */
 enum { WIDTH = 32, LONG = 1 << 13 };
 
 /* ------------------------------------------------------------------ triangles */

@@ -94,10 +94,10 @@ template <int T> struct run_triangles {
 
 /* ------------------------------------------------------------------ three diagonals */
 
-/* The matrix while it is eliminated: row i holds main[i] at column i, then up[i] and far[i]; what is taken off
- * row i + 1 is below[i + 1] times row i, after both have changed places where swapped[i]. */
+/* The matrix while it is eliminated: row i holds main[i] at column i, then up[i] and beyond[i]; what is
+ * taken off row i + 1 is below[i + 1] times row i, after both have changed places where swapped[i]. */
 template <class E> struct three {
-    E *up, *main, *below, *far, *x;
+    E *up, *main, *below, *beyond, *x;
     int32_t *swapped;
 };
 
@@ -118,13 +118,14 @@ template <class E> __device__ void exchange(E *a, E *b)
 template <class E> __device__ bool eliminate(const three<E> &t, int64_t n, bool pivots)
 {
     for (int64_t i = 0; i < n; i++) {
-        const bool last = i + 1 == n, change = pivots && !last && size_of(t.below[i + 1]) > size_of(t.main[i]);
-        t.far[i] = E(0);
+        const bool last = i + 1 == n,
+                   change = pivots && !last && size_of(t.below[i + 1]) > size_of(t.main[i]);
+        t.beyond[i] = E(0);
         t.swapped[i] = change;
         if (change) {
             exchange(&t.main[i], &t.below[i + 1]);
             exchange(&t.up[i], &t.main[i + 1]);
-            t.far[i] = i + 2 < n ? t.up[i + 1] : E(0);
+            t.beyond[i] = i + 2 < n ? t.up[i + 1] : E(0);
             t.up[i + 1] = i + 2 < n ? E(0) : t.up[i + 1];
         }
         if (t.main[i] == E(0)) {
@@ -134,7 +135,7 @@ template <class E> __device__ bool eliminate(const three<E> &t, int64_t n, bool 
             const E f = over(t.below[i + 1], t.main[i]);
             t.below[i + 1] = f;
             t.main[i + 1] = t.main[i + 1] - times(f, t.up[i]);
-            t.up[i + 1] = t.up[i + 1] - times(f, t.far[i]);
+            t.up[i + 1] = t.up[i + 1] - times(f, t.beyond[i]);
         }
     }
     return true;
@@ -152,7 +153,7 @@ template <class E> __device__ void substitute(const three<E> &t, E *x, int64_t n
     for (int64_t i = n - 1; i >= 0; i--) {
         E v = x[i * apart];
         v = i + 1 < n ? v - times(t.up[i], x[(i + 1) * apart]) : v;
-        v = i + 2 < n ? v - times(t.far[i], x[(i + 2) * apart]) : v;
+        v = i + 2 < n ? v - times(t.beyond[i], x[(i + 2) * apart]) : v;
         x[i * apart] = over(v, t.main[i]);
     }
 }

@@ -11,9 +11,9 @@
 extern "C" {
 #endif
 
-/* op(a) y = b for each matrix of a batch, a [n,n] or its bands [bands,n] (kernels/linalg/linalg_band.c), b and
- * y [n,m], `width` columns of a right-hand side at once. batches: which matrix of a, and of b, each is of. A
- * zero on the diagonal of bands is refused (*fault = 1). */
+/* op(a) y = b for each matrix of a batch, a [n,n] or its bands [bands,n] (kernels/linalg/linalg_band.c), b
+ * and y [n,m], `width` columns of a right-hand side at once. batches: which matrix of a, and of b, each is
+ * of. A zero on the diagonal of bands is refused (*fault = 1). */
 struct td_cuda_triangles {
     const void *a, *b;
     void *y;

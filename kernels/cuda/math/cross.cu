@@ -23,9 +23,8 @@ template <class T> __global__ void cross(const T *a, const T *b, T *y, int64_t n
 {
     for (int64_t at = td_cuda_first(); at < n; at += td_cuda_stride()) {
         const int64_t row = at / 3, i = at - row * 3, j = row * 3 + (i + 1) % 3, k = row * 3 + (i + 2) % 3;
-        y[at] = td_cuda_store<T>::of(
-            difference(one_product<T>(td_cuda_load(a[j]), td_cuda_load(b[k])),
-                       one_product<T>(td_cuda_load(a[k]), td_cuda_load(b[j]))));
+        y[at] = td_cuda_store<T>::of(difference(one_product<T>(td_cuda_load(a[j]), td_cuda_load(b[k])),
+                                                one_product<T>(td_cuda_load(a[k]), td_cuda_load(b[j]))));
     }
 }
 

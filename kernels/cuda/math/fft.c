@@ -1,7 +1,8 @@
-/* kernels/cuda/math/fft.c - rows of Fourier transforms: one job of lines an axis (fft.h), one behind the other.
+/* kernels/cuda/math/fft.c - rows of Fourier transforms: one job of lines an axis (fft.h), one behind the
+ * other.
  *
  *   forward        the last axis from x to y, which is as long or shorter; the others in y's place
- *   back to real   the first axes on a copy of what is wanted of x, in the workspace; the last from there to y
+ *   back to real   the first axes on a copy of what is wanted of x, in the workspace; the last from it to y
  *
  *   workspace      [that copy]   [roots | chirp | filter]   [buffer] [buffer]
  *

@@ -1,14 +1,14 @@
 /* kernels/cuda/math/fft.cu - discrete Fourier transforms of lines of any length.
  *
- * Passes as Stockham has them: no order of bits to put right, every pass reads one half of a room and writes
- * the other. A pass of radix r over sub-transforms of `done` points, j being one of points / r:
+ * Passes as Stockham has them: no order of bits to put right, every pass reads one half of a room and
+ * writes the other. A pass of radix r over sub-transforms of `done` points, j being one of points / r:
  *
  *     y[j / done * done * r + q * done + j % done] = sum over p of x[j + p * points / r] * root(p * e)
  *                                              e = (j % done + q * done) * points / (done * r)
  *
- * Radix 4 and 2 are butterflies, a thread each; of any other factor a thread has one sum. Lengths with a large
- * prime are convolutions with a chirp (Bluestein; kernels/math/fft_plan.h has the formula), in double. The
- * inverse is the conjugate of the conjugates' transform.
+ * Radix 4 and 2 are butterflies, a thread each; of any other factor a thread has one sum. Lengths with a
+ * large prime are convolutions with a chirp (Bluestein; kernels/math/fft_plan.h has the formula), in
+ * double. The inverse is the conjugate of the conjugates' transform.
  *
  *   in_block    a block has some lines, two rooms of them in shared memory
  *   longer      lines go to a buffer in the workspace, each pass is a launch, and they come back
@@ -38,7 +38,12 @@ __device__ point<double> root_of(uint64_t k, uint64_t n)
 {
     if (k * 4 % n == 0) {
         const int quarter = static_cast<int>(k * 4 / n);
-        return {quarter == 0 ? 1.0 : quarter == 2 ? -1.0 : 0.0, quarter == 1 ? -1.0 : quarter == 3 ? 1.0 : 0.0};
+        return {quarter == 0   ? 1.0
+                : quarter == 2 ? -1.0
+                               : 0.0,
+                quarter == 1   ? -1.0
+                : quarter == 3 ? 1.0
+                               : 0.0};
     }
     const double angle = 2 * 3.14159265358979323846 * (static_cast<double>(k) / static_cast<double>(n));
     return {cos(angle), -sin(angle)};
@@ -105,7 +110,8 @@ __device__ void butterfly_4(const point<R> *x, point<R> *y, const step &s, uint3
 template <class R>
 __device__ void sum_of(const point<R> *x, point<R> *y, const step &s, uint32_t o, const point<R> *roots)
 {
-    const uint32_t apart = s.points / s.radix, block = o / (s.done * s.radix), in = o - block * s.done * s.radix;
+    const uint32_t apart = s.points / s.radix, block = o / (s.done * s.radix),
+                   in = o - block * s.done * s.radix;
     const uint32_t e = in * (apart / s.done), j = block * s.done + in % s.done;
     point<R> sum = x[j];
     for (uint32_t p = 1, at = e; p < s.radix; p++) {
@@ -115,13 +121,13 @@ __device__ void sum_of(const point<R> *x, point<R> *y, const step &s, uint32_t o
     y[o] = sum;
 }
 
-/* How many pieces of work a line's pass is, and piece i. */
-__host__ __device__ uint32_t pieces_of(const step &s)
+/* How many tasks a line's pass is, and task i. */
+__host__ __device__ uint32_t tasks_of(const step &s)
 {
     return s.radix == 4 || s.radix == 2 ? s.points / s.radix : s.points;
 }
 template <class R>
-__device__ void piece(const point<R> *x, point<R> *y, const step &s, uint32_t i, const point<R> *roots)
+__device__ void task(const point<R> *x, point<R> *y, const step &s, uint32_t i, const point<R> *roots)
 {
     if (s.radix == 4) {
         butterfly_4(x, y, s, i, roots);
@@ -162,8 +168,7 @@ template <class R, class D> __device__ point<R> loaded(const td_cuda_fft &s, int
     return s.plan.chirp ? times(v, static_cast<const point<R> *>(s.tables.chirp)[k]) : v;
 }
 
-template <class R, class D>
-__device__ void stored(const td_cuda_fft &s, int64_t from, uint32_t k, point<R> v)
+template <class R, class D> __device__ void stored(const td_cuda_fft &s, int64_t from, uint32_t k, point<R> v)
 {
     if (s.plan.chirp) {
         v = times(conjugate(v), static_cast<const point<R> *>(s.tables.chirp)[k]);
@@ -203,15 +208,16 @@ template <class R> bool fits_shared(const td_cuda_fft &s)
 
 /* All passes over n_lines lines of x; what comes out is *x. */
 template <class R>
-__device__ void passes(const td_cuda_fft &s, point<R> **x, point<R> **y, uint32_t n_lines, const point<R> *roots)
+__device__ void passes(const td_cuda_fft &s, point<R> **x, point<R> **y, uint32_t n_lines,
+                       const point<R> *roots)
 {
     step now = {s.plan.points, 1, 0};
     for (int f = 0; f < s.plan.n_factors; f++) {
         now.radix = s.plan.factor[f];
-        const uint32_t each = pieces_of(now);
+        const uint32_t each = tasks_of(now);
         for (uint32_t i = threadIdx.x; i < each * n_lines; i += THREADS) {
             const uint32_t line = i / each, at = line * now.points;
-            piece(*x + at, *y + at, now, i - line * each, roots);
+            task(*x + at, *y + at, now, i - line * each, roots);
         }
         __syncthreads();
         now.done *= now.radix;
@@ -276,8 +282,8 @@ template <class R, class D> __global__ void bring(td_cuda_fft s, int64_t first, 
 {
     for (int64_t i = td_cuda_first(); i < n_lines * s.plan.points; i += td_cuda_stride()) {
         const int64_t line = i / s.plan.points;
-        static_cast<point<R> *>(s.buffer[0])[i] = loaded<R, D>(
-            s, start_of(s, s.in, first + line), static_cast<uint32_t>(i - line * s.plan.points));
+        static_cast<point<R> *>(s.buffer[0])[i] =
+            loaded<R, D>(s, start_of(s, s.in, first + line), static_cast<uint32_t>(i - line * s.plan.points));
     }
 }
 template <class R, class D>
@@ -294,11 +300,11 @@ __global__ void take_back(td_cuda_fft s, const void *x, int64_t first, int64_t n
 
 template <class R> __global__ void one_pass(td_cuda_fft s, step now, const void *x, void *y, int64_t n_lines)
 {
-    const uint32_t each = pieces_of(now);
+    const uint32_t each = tasks_of(now);
     for (int64_t i = td_cuda_first(); i < n_lines * each; i += td_cuda_stride()) {
         const int64_t line = i / each, at = line * now.points;
-        piece(static_cast<const point<R> *>(x) + at, static_cast<point<R> *>(y) + at, now,
-              static_cast<uint32_t>(i - line * each), static_cast<const point<R> *>(s.tables.roots));
+        task(static_cast<const point<R> *>(x) + at, static_cast<point<R> *>(y) + at, now,
+             static_cast<uint32_t>(i - line * each), static_cast<const point<R> *>(s.tables.roots));
     }
 }
 
@@ -317,7 +323,7 @@ template <class R> int all_passes(const td_cuda_fft &s, int64_t n_lines, int *at
     step now = {s.plan.points, 1, 0};
     for (int f = 0; f < s.plan.n_factors && error == 0; f++, *at = 1 - *at) {
         now.radix = s.plan.factor[f];
-        error = td_cuda_over(one_pass<R>, n_lines * pieces_of(now), stream, s, now, s.buffer[*at],
+        error = td_cuda_over(one_pass<R>, n_lines * tasks_of(now), stream, s, now, s.buffer[*at],
                              s.buffer[1 - *at], n_lines);
         now.done *= now.radix;
     }
