@@ -66,7 +66,7 @@ template <int T, class E> __device__ bool eliminate(E *a, int64_t n, int64_t *p,
         for (int64_t i = k + 1 + t.row; i < n; i += t.rows) {
             const E f = a[i * n + k];
             for (int64_t j = k + 1 + t.column; j < n && f != E(0); j += t.columns) {
-                a[i * n + j] = a[i * n + j] - times(f, a[k * n + j]);
+                a[i * n + j] = td_cuda_less(a[i * n + j], f, a[k * n + j]);
             }
         }
         __syncthreads();
@@ -189,7 +189,7 @@ template <int T, class D> __global__ void cholesky(td_cuda_factors s)
     for (int64_t b = blockIdx.x; b < s.batch; b += gridDim.x) {
         D *const y = static_cast<D *>(s.y) + b * n * n;
         bring<T, D>(s, b, a);
-        const bool definite = td_cuda_cholesky<T>(a, n);
+        const bool definite = td_cuda_cholesky<T, false>(a, n);
         for (int64_t i = threadIdx.x; i < n * n; i += T) {
             y[i] = td_cuda_of_cell<D>(!definite ? E(NAN) : i % n > i / n ? E(0) : a[i]);
         }

@@ -69,7 +69,7 @@ template <int T, class D> __global__ void normal(td_cuda_ls s)
             square[i * p + i] = square[i * p + i] + E(*s.l2);
         }
         __syncthreads();
-        if (!td_cuda_cholesky<T>(square, p)) {
+        if (!td_cuda_cholesky<T, true>(square, p)) {
             td_cuda_refuse(s.fault);
             __syncthreads();
             continue;

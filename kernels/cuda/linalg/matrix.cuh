@@ -2,8 +2,9 @@
  * memory or a part of the workspace (matrix.h).
  *
  * Everything is computed in double, or complex numbers of two, whatever the type, as on the host
- * (kernels/linalg/zmatrix.h): and a pivot is zero here where it is zero there, so products and sums are
- * rounded one by one (exact.cuh), and quotients of complex numbers are found as the host finds them.
+ * (kernels/linalg/zmatrix.h): and a pivot is zero here where it is zero there, so products and
+ * sums are rounded one by one (exact.cuh) or together (td_cuda_less) as there, and quotients of complex
+ * numbers are found as the host finds them.
  *
  * A block has so many threads, T: a warp for small matrices, else THREADS.
  *
@@ -20,6 +21,20 @@
 /* ------------------------------------------------------------------ numbers */
 
 using td_cuda_zc = td_cuda_complex<double>;
+
+#ifndef __CUDACC__
+/* Whether the host's loops have clones (TD_CLONES in kernels/cpu/vecmath.h), and this processor's rounds
+ * once. */
+inline bool td_cuda_host_rounds_once()
+{
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&                          \
+    !defined(__SANITIZE_THREAD__)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return false;
+#endif
+}
+#endif
 
 /* What numbers of type D are computed in. */
 template <class D> struct td_cuda_cell {
@@ -77,6 +92,27 @@ __device__ inline td_cuda_zc parts_over(td_cuda_zc a, double b)
 {
     return {a.re / b, a.im / b};
 }
+/* y - f x. Of reals as the host's loops have it (kernels/linalg/dmatrix.c), which round once where their
+ * processor does: so does every GPU. */
+__device__ inline double td_cuda_less(double y, double f, double x)
+{
+#ifdef __CUDACC__
+    return __fma_rn(-f, x, y);
+#else
+    static const bool once = td_cuda_host_rounds_once();
+    return once ? fma(-f, x, y) : y - f * x;
+#endif
+}
+__device__ inline td_cuda_zc td_cuda_less(td_cuda_zc y, td_cuda_zc f, td_cuda_zc x)
+{
+    return y - times(f, x);
+}
+/* The same, of either rounded twice: what the host computes in complex numbers whatever the type. */
+template <class E> __device__ E td_cuda_less_twice(E y, E f, E x)
+{
+    return y - times(f, x);
+}
+
 /* By the greater part of the divisor: as td_zmatrix_quotient. */
 __device__ inline double over(double a, double b)
 {
@@ -227,7 +263,7 @@ __device__ void td_cuda_solve_triangle(A a, E *x, int64_t n, int64_t m, bool for
         for (int64_t r = from + t.row; r < to; r += t.rows) {
             const E f = a(r, i);
             for (int64_t j = t.column; j < m; j += t.columns) {
-                x[r * m + j] = x[r * m + j] - times(f, x[i * m + j]);
+                x[r * m + j] = td_cuda_less(x[r * m + j], f, x[i * m + j]);
             }
         }
         __syncthreads();
@@ -235,8 +271,8 @@ __device__ void td_cuda_solve_triangle(A a, E *x, int64_t n, int64_t m, bool for
 }
 
 /* Lower factor of a hermitian a [n,n], of which the lower triangle is read and written; false where a is not
- * positive definite. As on the host, step by step. */
-template <int T, class E> __device__ bool td_cuda_cholesky(E *a, int64_t n)
+ * positive definite. As on the host, step by step; TWICE: rounded so. */
+template <int T, bool TWICE, class E> __device__ bool td_cuda_cholesky(E *a, int64_t n)
 {
     const td_cuda_tile t = td_cuda_tile_of<T>(n);
     for (int64_t k = 0; k < n; k++) {
@@ -252,7 +288,8 @@ template <int T, class E> __device__ bool td_cuda_cholesky(E *a, int64_t n)
         __syncthreads();
         for (int64_t i = k + 1 + t.row; i < n; i += t.rows) {
             for (int64_t j = k + 1 + t.column; j <= i; j += t.columns) {
-                a[i * n + j] = a[i * n + j] - times(a[i * n + k], conjugate(a[j * n + k]));
+                const E x = a[i * n + j], f = a[i * n + k], of = conjugate(a[j * n + k]);
+                a[i * n + j] = TWICE ? td_cuda_less_twice(x, f, of) : td_cuda_less(x, f, of);
             }
         }
         __syncthreads();
