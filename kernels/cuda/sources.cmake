@@ -19,8 +19,9 @@ td_cuda_room(base ROWS cells cublaslt cudnn describe device indices libraries ma
   shared_object steps
   KERNELS combine runtime sort swap)
 td_cuda_room(array FAMILIES cast gather move pick ramp select ROWS diagonal scatter segment slice view)
-td_cuda_room(math FAMILIES arg classes clip complex elementwise matmul random reduce scan search special top ROWS
+td_cuda_room(math FAMILIES arg classes clip complex cross elementwise fft matmul random reduce scan search special top ROWS
   einsum KERNELS integers reduce_integers)
+td_cuda_room(linalg FAMILIES eigen factor qr svd triangle KERNELS least)
 td_cuda_room(nn FAMILIES adam conv fake_quant loss lrn norm picture pool resize rnn softmax)
 td_cuda_room(fused FAMILIES fused ROWS fused_posts fused_program fused_source)
 # The module's own: its entry, the engine's functions by way of a table, and what of the engine keeps no state:

@@ -128,7 +128,7 @@ static bool tridiagonal_solve(struct three *t, td_zc *x, int64_t m, bool pivots)
         if (last) {
             break;
         }
-        td_zc f = t->sub[i + 1] / t->main[i];
+        td_zc f = td_zmatrix_quotient(t->sub[i + 1], t->main[i]);
         t->main[i + 1] -= f * t->up[i];
         t->up[i + 1] -= f * t->up2[i];
         for (int64_t k = 0; k < m; k++) {

@@ -1,6 +1,6 @@
 /* kernels/linalg/zmatrix.c - conversions, shapes and the classic algorithms of dense linear algebra
- * (matrix_plain.inc: LU with partial pivoting, Cholesky, triangular systems), in complex double and in
- * double.
+ * (matrix_plain.inc: LU with partial pivoting, Cholesky, triangular systems), in complex double. Those of
+ * doubles: dmatrix.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/linalg/zmatrix.h"
@@ -45,20 +45,6 @@ void td_zmatrix_store(struct td_tensor *t, int64_t from, const td_zc *x, int64_t
             double v = creal(x[i]);
             td_dmatrix_store(t, from + i, &v, 1);
         }
-    }
-}
-
-void td_dmatrix_load(double *y, const struct td_tensor *t, int64_t from, int64_t n)
-{
-    if (n > 0) {
-        td_upcast_doubles(y, (const char *)t->data + (size_t)from * td_dtype_size(t->dtype), t->dtype, n);
-    }
-}
-
-void td_dmatrix_store(struct td_tensor *t, int64_t from, const double *x, int64_t n)
-{
-    if (n > 0) {
-        td_downcast_doubles((char *)t->data + (size_t)from * td_dtype_size(t->dtype), x, t->dtype, n);
     }
 }
 
@@ -189,15 +175,5 @@ enum td_code td_zmatrix_broadcast_batch(struct td_infer *c, struct td_err *err)
 #define CONJ(x) conj(x)
 #define SIZE(x) cabs(x)
 #define REAL(x) creal(x)
-#include "kernels/linalg/matrix_plain.inc"
-#undef E
-#undef NAME
-#undef CONJ
-#undef SIZE
-#undef REAL
-#define E double
-#define NAME(x) td_dmatrix_##x
-#define CONJ(x) (x)
-#define SIZE(x) fabs(x)
-#define REAL(x) (x)
+#define OVER(x, y) td_zmatrix_quotient(x, y)
 #include "kernels/linalg/matrix_plain.inc"
