@@ -11,6 +11,7 @@
 
 #include "core/base/mem.h"
 #include "core/run/exec.h"
+#include "core/run/lone.h"
 
 static enum td_code truth(const struct td_tensor *t, bool *out, struct td_err *err)
 {
@@ -95,6 +96,17 @@ enum td_code td_run_loop(struct td_call *c, struct td_err *err)
     td_free(next);
     td_free(in);
     return rc;
+}
+
+enum td_code td_run_listed(struct td_call *c, const struct td_tensor *const *in, struct td_tensor *out,
+                           struct td_err *err)
+{
+    const struct td_node *n = c->node->loop->listed;
+    const struct td_target host = td_target_host(td_model_opts_of(c->run->model));
+    const struct td_kernel *rows[TD_KERNEL_MOST];
+    struct td_lone one = {.model = c->run->model, .node = n, .rows = rows, .within = c->run};
+    TD_TRY(td_select_rows(n, &host, rows, &one.n_rows, NULL, 0, err));
+    return td_lone_run(&one, in, out, err);
 }
 
 static const struct td_kernel kernels[] = {{.name = "loop", .device = TD_CPU, .run = td_run_loop},

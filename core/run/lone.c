@@ -113,6 +113,12 @@ enum td_code td_lone_run(const struct td_lone *one, const struct td_tensor *cons
     struct td_run run = {.model = one->model, .opts = &plain};
     struct room r;
     TD_TRY(room_init(&r, n->n_in + n->n_out, err));
+    if (one->within != NULL) {
+        run = *one->within;
+        run.gives = NULL;
+        run.n_gives = 0;
+        run.anywhere = false;
+    }
     struct td_step s = step_of(n, &r);
     s.rows = one->rows;
     s.n_rows = one->n_rows;
