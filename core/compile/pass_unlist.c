@@ -9,12 +9,14 @@
  * read the new node. It keeps the loop, and the node with lists as `listed`: where shapes do not fit after
  * all, its kernel on the host runs that.
  *
- * Only for models with a device that runs the op: on the host lists cost nothing to speak of.
+ * Only for models with a device that has a kernel of its own for the op: on the host lists cost nothing to
+ * speak of.
  *
  * Invariant (td_pass_check): readers get values of the types they had. A node that was ordered by control
  * edges is left alone.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -100,6 +102,17 @@ static void redirect(struct td_ir *ir, const struct td_node *n, const struct td_
     ir->changes++;
 }
 
+/* Its outputs are others than those of the node with lists, whose name it may not have. */
+static const char *name_beside(struct td_arena *a, const char *name)
+{
+    const size_t bytes = strlen(name) + sizeof "/tensors";
+    char *text = td_arena_alloc(a, bytes, 1);
+    if (text != NULL) {
+        snprintf(text, bytes, "%s/tensors", name);
+    }
+    return text;
+}
+
 static enum td_code try_node(struct unlist *u, struct td_node *n)
 {
     struct td_output_use *use = td_calloc((size_t)n->n_out + 1, sizeof *use);
@@ -111,7 +124,11 @@ static enum td_code try_node(struct unlist *u, struct td_node *n)
     }
     u->e.at = n;
     struct td_node *made = find_uses(u->ir, n, use) ? u->def->op->unlist_rule(&u->e, n, use, to) : NULL;
-    if (made != NULL) {
+    const char *name = made == NULL ? NULL : name_beside(u->ir->arena, n->name);
+    if (made != NULL && name == NULL) {
+        u->e.rc = td_no_memory(u->err, strlen(n->name), "compiler pass");
+    } else if (made != NULL) {
+        made->name = name;
         made->loop = n->loop;
         made->loop->listed = n;
         redirect(u->ir, n, made, to);
@@ -126,7 +143,7 @@ enum td_code td_pass_unlist(struct td_ir *ir, struct td_model *m, struct td_err 
     const struct td_model_opts *o = m == NULL ? NULL : td_model_opts_of(m);
     const struct td_op_def *def =
         o == NULL || o->device == NULL ? NULL : td_op_of_role(o->ops, TD_ROLE_RECURRENCE_TENSORS);
-    if (def == NULL || !td_select_runs_on(def, o->device)) {
+    if (def == NULL || o->device->kernels == TD_CPU || !td_select_runs_on(def, o->device)) {
         return TD_OK;
     }
     struct unlist u = {.ir = ir, .e = td_ir_emitter(ir, NULL, o->ops, err), .def = def, .err = err};
