@@ -1,13 +1,13 @@
-/* core/compile/pass_unlist.c - a recurrent loop whose lists are made of tensors, and read as tensors, becomes a
- * node that has the tensors.
+/* core/compile/pass_unlist.c - a recurrent loop whose lists are made of tensors, and read as tensors, becomes
+ * a node that has the tensors.
  *
  *   x -> list -> loop -> list -> stacked             x -> the same loop, of tensors -> stacked
  *
  * Lists are the host's. Without them the loop is a node like any other, of numbers and known shapes, which a
- * device may run in the midst of others. What the loop is like is the business of the rule in the row of role
- * RECURRENCE_TENSORS (kernels/control/recurrence_tensors_match.c); this file says who reads what, and has those
- * read the new node. It keeps the loop, and the node with lists as `listed`: where shapes do not fit after
- * all, its kernel on the host runs that.
+ * device may run in the midst of others. What the loop is like is the business of the rule in the row of
+ * role RECURRENCE_TENSORS (kernels/control/recurrence_tensors_match.c); this file says who reads what, and
+ * has those read the new node. It keeps the loop, and the node with lists as `listed`: where shapes do not
+ * fit after all, its kernel on the host runs that.
  *
  * Only for models with a device that has a kernel of its own for the op: on the host lists cost nothing to
  * speak of.

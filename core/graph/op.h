@@ -357,20 +357,20 @@ typedef struct td_node *td_unlist_fn(struct td_emitter *e, const struct td_node 
 /* Ops that core makes nodes of, or treats by themselves. One row of the table each at most. */
 enum td_op_role {
     TD_ROLE_NONE,
-    TD_ROLE_ARG,               /* an argument of a function: attributes T and index */
-    TD_ROLE_TRANSPOSE,         /* (x, perm) -> axis i of the result is axis perm[i] of x */
-    TD_ROLE_FUSED,             /* a product with the stages behind it */
-    TD_ROLE_FUSED_ELEMENTWISE, /* stages alone */
-    TD_ROLE_WHILE,             /* a loop over functions: its row says which attributes name them */
-    TD_ROLE_CUSTOM_GRADIENT,   /* (inputs, kept) -> inputs: has a gradient that the file brings along */
-    TD_ROLE_CAST,              /* (x) -> x in the dtype that an attribute says */
-    TD_ROLE_LIST_SLICES,       /* (x, shape) -> a list of the slices of x along axis 0 */
-    TD_ROLE_LIST_ITEM,         /* (list, i, shape) -> its element i */
-    TD_ROLE_LIST_STACK,        /* (list, shape) -> its elements, along a new axis 0 */
-    TD_ROLE_GRADIENT_SEED,     /* (given, target) -> given, of target's shape; its row has the formulas */
-    TD_ROLE_RECURRENCE,        /* a loop that is run as a whole: its row says of which ones it can be */
+    TD_ROLE_ARG,                /* an argument of a function: attributes T and index */
+    TD_ROLE_TRANSPOSE,          /* (x, perm) -> axis i of the result is axis perm[i] of x */
+    TD_ROLE_FUSED,              /* a product with the stages behind it */
+    TD_ROLE_FUSED_ELEMENTWISE,  /* stages alone */
+    TD_ROLE_WHILE,              /* a loop over functions: its row says which attributes name them */
+    TD_ROLE_CUSTOM_GRADIENT,    /* (inputs, kept) -> inputs: has a gradient that the file brings along */
+    TD_ROLE_CAST,               /* (x) -> x in the dtype that an attribute says */
+    TD_ROLE_LIST_SLICES,        /* (x, shape) -> a list of the slices of x along axis 0 */
+    TD_ROLE_LIST_ITEM,          /* (list, i, shape) -> its element i */
+    TD_ROLE_LIST_STACK,         /* (list, shape) -> its elements, along a new axis 0 */
+    TD_ROLE_GRADIENT_SEED,      /* (given, target) -> given, of target's shape; its row has the formulas */
+    TD_ROLE_RECURRENCE,         /* a loop that is run as a whole: its row says of which ones it can be */
     TD_ROLE_RECURRENCE_TENSORS, /* the same with tensors for its lists: its row says of which ones */
-    TD_ROLE_ATTENTION,         /* products with a softmax between: its row says of which nodes it can be */
+    TD_ROLE_ATTENTION,          /* products with a softmax between: its row says of which nodes it can be */
     TD_ROLES
 };
 

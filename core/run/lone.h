@@ -14,7 +14,7 @@ struct td_lone {
     const struct td_kernel *const
         *rows; /* of td_select_rows; the first that serves the inputs' shapes runs */
     int n_rows;
-    bool ahead; /* of a run: with an allowance of memory */
+    bool ahead;                  /* of a run: with an allowance of memory */
     const struct td_run *within; /* the run that it is a part of; NULL: of none */
 };
 /* in[] borrowed, out[i] owned by the caller, nothing on failure. */

@@ -52,9 +52,9 @@ static bool has_rows(struct td_batchable_step *s, const struct td_recurrence_ten
 
 static bool is_row_input(const struct td_recurrence_tensors *t, int i)
 {
-    static const int with_rows[] = {TD_RECURRENCE_ITEMS, TD_RECURRENCE_ITEMS2, TD_RECURRENCE_MASK,
-                                    TD_RECURRENCE_LENGTHS, TD_RECURRENCE_H,    TD_RECURRENCE_C,
-                                    TD_RECURRENCE_O, TD_RECURRENCE_Z};
+    static const int with_rows[] = {TD_RECURRENCE_ITEMS,   TD_RECURRENCE_ITEMS2, TD_RECURRENCE_MASK,
+                                    TD_RECURRENCE_LENGTHS, TD_RECURRENCE_H,      TD_RECURRENCE_C,
+                                    TD_RECURRENCE_O,       TD_RECURRENCE_Z};
     bool yes = false;
     for (size_t k = 0; k < sizeof with_rows / sizeof *with_rows; k++) {
         yes = yes || td_recurrence_tensors_at(t, with_rows[k]) == i;

@@ -1,6 +1,6 @@
 /* kernels/control/recurrence_tensors.h - a _Recurrence whose lists are made of tensors, and read as tensors,
- * as a node that has these instead (op _RecurrenceTensors): numbers in, numbers out, of shapes that can be told
- * beforehand, so that it may run on a device.
+ * as a node that has these instead (op _RecurrenceTensors): numbers in, numbers out, of shapes that can be
+ * told beforehand, so that it may run on a device.
  *
  *   list of x      -> the tensor that it was made of [n, rows, width]; a mask's, likewise [n, rows, 1]
  *   list for h     -> how many elements were reserved; what it becomes is read as a tensor [n, rows, units]

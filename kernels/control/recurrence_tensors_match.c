@@ -1,5 +1,5 @@
-/* kernels/control/recurrence_tensors_match.c - whether the lists of a _Recurrence can be done without, and the
- * node that does.
+/* kernels/control/recurrence_tensors_match.c - whether the lists of a _Recurrence can be done without, and
+ * the node that does.
  *
  *   TensorListFromTensor(x) ---> _Recurrence ---> TensorListStack       _RecurrenceTensors(x, n, ..) [n, ..]
  *   TensorListReserve(.., n) -->
@@ -69,16 +69,16 @@ static bool put_lengths(struct match *m)
     }
     const struct td_value v = m->n->in[i];
     const bool is_vector = m->cell[TD_RECURRENCE_LENGTHS_RANK] == 1;
-    return put_value(m, i,
-                     is_vector ? td_emit(m->e, "Reshape", TD_IN(v, td_emit_ints(m->e, TD_INT32, column, 2)),
-                                         TD_NO_ATTRS)
-                               : v);
+    return put_value(
+        m, i,
+        is_vector ? td_emit(m->e, "Reshape", TD_IN(v, td_emit_ints(m->e, TD_INT32, column, 2)), TD_NO_ATTRS)
+                  : v);
 }
 
 static bool put_inputs(struct match *m)
 {
-    static const int plain[] = {TD_RECURRENCE_H, TD_RECURRENCE_C,  TD_RECURRENCE_O,
-                                TD_RECURRENCE_Z, TD_RECURRENCE_U,  TD_RECURRENCE_BX,
+    static const int plain[] = {TD_RECURRENCE_H,  TD_RECURRENCE_C,  TD_RECURRENCE_O,
+                                TD_RECURRENCE_Z,  TD_RECURRENCE_U,  TD_RECURRENCE_BX,
                                 TD_RECURRENCE_BH, TD_RECURRENCE_U2, TD_RECURRENCE_B2};
     put_number(m, m->cell[TD_RECURRENCE_INDEX], m->n->in[m->cell[TD_RECURRENCE_INDEX]]);
     for (int k = 0; k < m->n_limits; k++) {

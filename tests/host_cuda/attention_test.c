@@ -1,6 +1,6 @@
-/* tests/host_cuda/attention_test.c - attention as kernels/cuda/nn/attention.cu makes it, against the formula in
- * double: sizes that are less than a block, one and several, layouts that are stepped through, stages before
- * and behind the softmax, rows that are masked, and no keys at all.
+/* tests/host_cuda/attention_test.c - attention as kernels/cuda/nn/attention.cu makes it, against the formula
+ * in double: sizes that are less than a block, one and several, layouts that are stepped through, stages
+ * before and behind the softmax, rows that are masked, and no keys at all.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -47,8 +47,8 @@ struct sizes {
 /* [rows, length, heads, width], as layers keep it, or [rows, heads, length, width]. */
 static struct td_cuda_attention_steps steps(const struct sizes *z, int64_t length, int64_t width, bool split)
 {
-    struct td_cuda_attention_steps s = {{1, split ? width : z->heads * width,
-                                         split ? length * width : width, z->heads * length * width}};
+    struct td_cuda_attention_steps s = {
+        {1, split ? width : z->heads * width, split ? length * width : width, z->heads * length * width}};
     return s;
 }
 
@@ -181,9 +181,8 @@ static void check(struct both *b)
         attend_row(&b->here, i / b->here.dim[1], i % b->here.dim[1]);
     }
     CHECK_INT(td_cuda_attend(&b->there, stream), 0);
-    CHECK_INT(td_cuda_copy(0, stream, TD_CUDA_TO_HOST, got, b->there.out,
-                           (size_t)(b->n + GUARD) * sizeof *got),
-              0);
+    CHECK_INT(
+        td_cuda_copy(0, stream, TD_CUDA_TO_HOST, got, b->there.out, (size_t)(b->n + GUARD) * sizeof *got), 0);
     CHECK_INT(td_cuda_stream_wait(0, stream), 0);
     for (int64_t i = 0; i < b->n; i++) {
         const float d = got[i] - b->want[i];
@@ -197,7 +196,7 @@ static void check(struct both *b)
 
 /* ------------------------------------------------------------------ cases */
 
-static const struct sizes many[] = {{1, 1, 1, 1, 1, 1},    {5, 3, 2, 2, 4, 3},     {33, 8, 1, 2, 32, 16},
+static const struct sizes many[] = {{1, 1, 1, 1, 1, 1},    {5, 3, 2, 2, 4, 3},      {33, 8, 1, 2, 32, 16},
                                     {32, 9, 2, 1, 33, 32}, {70, 33, 1, 1, 65, 129}, {64, 32, 2, 1, 64, 128}};
 
 TEST(every_size_and_layout)
@@ -242,10 +241,8 @@ TEST(rows_that_are_masked)
         const int t = i / 100, s = i % 100;
         mask[i] = t == 4 ? 0 : t == 5 ? s >= 64 : t == 6 ? s == 99 : t == 7 ? s < 3 : 1;
     }
-    struct td_cuda_attention_stage s = {.kind = TD_CUDA_ATTENTION_KEEP,
-                                        .number = -INFINITY,
-                                        .operand = mask,
-                                        .step = {{1, 100, 0, 0}}};
+    struct td_cuda_attention_stage s = {
+        .kind = TD_CUDA_ATTENTION_KEEP, .number = -INFINITY, .operand = mask, .step = {{1, 100, 0, 0}}};
     b.here.stage[b.here.n_stages++] = s;
     s.operand = send(mask, sizeof mask);
     b.there.stage[b.there.n_stages++] = s;

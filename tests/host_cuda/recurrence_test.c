@@ -1,6 +1,6 @@
-/* tests/host_cuda/recurrence_test.c - the steps of recurrent cells as kernels/cuda/nn/recurrence.cu makes them,
- * against the formulas in double, one number after the other: each cell, sizes that are less than a block, one
- * and several, rows that are left out, and no steps or rows at all.
+/* tests/host_cuda/recurrence_test.c - the steps of recurrent cells as kernels/cuda/nn/recurrence.cu makes
+ * them, against the formulas in double, one number after the other: each cell, sizes that are less than a
+ * block, one and several, rows that are left out, and no steps or rows at all.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -340,7 +340,7 @@ TEST(no_steps_and_no_rows)
     }
 }
 
-/* ------------------------------------------------------------------ behind a product that is made elsewhere */
+/* ------------------------------------------------------------------ behind other products */
 
 static void multiply(const struct td_cuda_recurrence *s, const float *a, const float *u, int gates, float *p)
 {
@@ -368,8 +368,7 @@ static void step_behind(struct both *b, int64_t t)
     for (int k = 0; k < td_cuda_recurrence_products(s); k++) {
         const int gates = td_cuda_recurrence_gates(s, k);
         multiply(s, k == 0 ? h : s->reset_h, k == 0 ? s->u : s->u2, gates, p);
-        CHECK_INT(td_cuda_copy(0, b->stream, TD_CUDA_TO_DEVICE, there, p,
-                               (size_t)(gates * size) * sizeof *p),
+        CHECK_INT(td_cuda_copy(0, b->stream, TD_CUDA_TO_DEVICE, there, p, (size_t)(gates * size) * sizeof *p),
                   0);
         CHECK_INT(td_cuda_recurrence_behind(&b->there, t, k, there, b->stream), 0);
         CHECK_INT(td_cuda_stream_wait(0, b->stream), 0);

@@ -1,8 +1,9 @@
-/* tests/host_cuda/unlist_test.c - loops that are the steps of a cell, of models with a GPU: which have tensors for
- * lists (core/compile/pass_unlist.c), that they run there, and give what they give on the host, recorded and
- * not; and what is left to the loop with lists.
+/* tests/host_cuda/unlist_test.c - loops that are the steps of a cell, of models with a GPU: which have
+ * tensors for lists (core/compile/pass_unlist.c), that they run there, and give what they give on the host,
+ * recorded and not; and what is left to the loop with lists.
  *
- * The loop: s [steps, 2, 3] made of x; w and u are made of y, h and c [h_rows, units] of a number in the text.
+ * The loop: s [steps, 2, 3] made of x; w and u are made of y, h and c [h_rows, units] of a number in the
+ * text.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/model.h"
@@ -44,7 +45,8 @@ static const char *loop(const struct how *how)
     (void)snprintf(
         text, sizeof text,
         "@go (" VARIABLES ") -> (b:bool) = [ b = Less {T:type=int32} (i, int32[] %d) ] (b:z:0)\n"
-        "@body (" VARIABLES ") -> (j:int32, m:variant, v:float, t:float, g:float, d:float, y:variant) = [ %s\n" X
+        "@body (" VARIABLES
+        ") -> (j:int32, m:variant, v:float, t:float, g:float, d:float, y:variant) = [ %s\n" X
         "y = " PLACEHOLDER "s = Reshape {T:type=float; Tshape:type=int32} (x, int32[3] -1 2 3)\n"
         "l = TensorListFromTensor " LIST "(s, int32[2] 2 3)\n"
         "wf = Slice {T:type=float; Index:type=int32} (y, int32[2] 0 0, int32[2] 3 %d)\n"
@@ -82,7 +84,8 @@ static void open(struct there *d, const char *text, bool on_device)
         }
     }
     if (on_device) {
-        CHECK_INT(td_cuda_device_open(&(struct td_device_opts){.graph_run = 2}, &d->device, &d->t.err), TD_OK);
+        CHECK_INT(td_cuda_device_open(&(struct td_device_opts){.graph_run = 2}, &d->device, &d->t.err),
+                  TD_OK);
     }
     const struct td_model_opts opts = {.ops = d->t.ops, .device = d->device};
     CHECK_INT(td_model_new(&opts, NULL, &d->t.g.graph, &d->t.g.lib, &d->m, &d->t.err), TD_OK);
@@ -203,7 +206,8 @@ TEST(a_list_that_is_read_as_such_stays)
         .rounds = MOST_STEPS,
         .h_rows = 2,
         .shape = known,
-        .read = "TensorListGetItem {element_dtype:type=float; Tshape:type=int32} (n:6, int32[] 1, int32[2] 2 5"};
+        .read =
+            "TensorListGetItem {element_dtype:type=float; Tshape:type=int32} (n:6, int32[] 1, int32[2] 2 5"};
     has(&how, "_RecurrenceTensors", 0);
     has(&how, "_Recurrence", 1);
     same_as_on_the_host(&how);

@@ -30,9 +30,8 @@ static void put_stages(const struct td_call *c, const struct td_attention_form *
     a->n_stages = f->n_stages;
     for (int i = 0; i < f->n_stages; i++) {
         const struct td_attention_stage *from = &f->stage[i];
-        a->stage[i] = (struct td_cuda_attention_stage){.kind = (int)from->kind,
-                                                       .after = from->after,
-                                                       .number = from->number};
+        a->stage[i] = (struct td_cuda_attention_stage){
+            .kind = (int)from->kind, .after = from->after, .number = from->number};
         if (from->operand >= 0) {
             a->stage[i].operand = c->in[from->operand]->data;
             a->stage[i].step = steps_of(s, s->stage_step[i]);

@@ -23,8 +23,8 @@
 namespace
 {
 
-constexpr int LANES = 32, WARPS = THREADS / LANES, KEYS = LANES, DEEP = 32, COLUMNS = 128,
-              EACH_COLUMNS = COLUMNS / LANES;
+constexpr int WARP = 32, WARPS = THREADS / WARP, KEYS = WARP, DEEP = 32, COLUMNS = 128,
+              OWN_COLUMNS = COLUMNS / WARP;
 constexpr unsigned ALL = 0xffffffff;
 
 __device__ int64_t batch_at(const td_cuda_attention &a, const td_cuda_attention_steps &s, int64_t batch)
@@ -96,7 +96,7 @@ __device__ void fetch(const float *from, int64_t row, int64_t column, int64_t fi
 
 __device__ float warp_most(float x)
 {
-    for (int apart = LANES / 2; apart > 0; apart /= 2) {
+    for (int apart = WARP / 2; apart > 0; apart /= 2) {
         x = fmaxf(x, __shfl_xor_sync(ALL, x, apart));
     }
     return x;
@@ -104,19 +104,19 @@ __device__ float warp_most(float x)
 
 __device__ float warp_sum(float x)
 {
-    for (int apart = LANES / 2; apart > 0; apart /= 2) {
+    for (int apart = WARP / 2; apart > 0; apart /= 2) {
         x += __shfl_xor_sync(ALL, x, apart);
     }
     return x;
 }
 
 /* What a row has come to: its largest score, and the sum of its exponentials. */
-struct so_far {
+struct running {
     float most, sum;
 };
 
 /* The exponential of this thread's score; *shrink: what was added up is to be scaled by this. */
-__device__ float exponential(so_far *row, float score, float *shrink)
+__device__ float exponential(running *row, float score, float *shrink)
 {
     const float most = fmaxf(row->most, warp_most(score)), shift = most == -INFINITY ? 0 : most;
     const float e = expf(score - shift);
@@ -133,14 +133,14 @@ __global__ void __launch_bounds__(THREADS)
     constexpr int ROWS = EACH * WARPS;
     __shared__ float query[ROWS][DEEP + 1], key[KEYS][DEEP + 1], weight[ROWS][KEYS], value[KEYS][COLUMNS];
     __shared__ bases b;
-    const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+    const int at = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
         const int64_t left = i % across * COLUMNS, top = i / across % high * ROWS;
         __syncthreads();
         find_bases(a, i / across / high, &b);
         __syncthreads();
-        so_far row[EACH];
-        float sum[EACH][EACH_COLUMNS] = {};
+        running row[EACH];
+        float sum[EACH][OWN_COLUMNS] = {};
         TD_UNROLL
         for (int j = 0; j < EACH; j++) {
             row[j] = {-INFINITY, 0};
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(THREADS)
                 for (int d = 0; d < DEEP; d++) {
                     TD_UNROLL
                     for (int j = 0; j < EACH; j++) {
-                        score[j] += query[warp + j * WARPS][d] * key[lane][d];
+                        score[j] += query[warp + j * WARPS][d] * key[at][d];
                     }
                 }
                 __syncthreads();
@@ -165,17 +165,17 @@ __global__ void __launch_bounds__(THREADS)
                                  a.width, value);
             TD_UNROLL
             for (int j = 0; j < EACH; j++) {
-                const int64_t t = top + warp + j * WARPS, s = first + lane;
+                const int64_t t = top + warp + j * WARPS, s = first + at;
                 const bool inside = t < a.dim[1] && s < a.dim[0];
                 const float e = exponential(
                     &row[j], inside ? all_stages(a, b, false, t, s, score[j]) : -INFINITY, &shrink[j]);
-                weight[warp + j * WARPS][lane] = inside ? all_stages(a, b, true, t, s, e) : 0;
+                weight[warp + j * WARPS][at] = inside ? all_stages(a, b, true, t, s, e) : 0;
             }
             __syncthreads();
             TD_UNROLL
             for (int j = 0; j < EACH; j++) {
                 TD_UNROLL
-                for (int c = 0; c < EACH_COLUMNS; c++) {
+                for (int c = 0; c < OWN_COLUMNS; c++) {
                     sum[j][c] *= shrink[j];
                 }
             }
@@ -184,8 +184,8 @@ __global__ void __launch_bounds__(THREADS)
                 for (int j = 0; j < EACH; j++) {
                     const float w = weight[warp + j * WARPS][k];
                     TD_UNROLL
-                    for (int c = 0; c < EACH_COLUMNS; c++) {
-                        sum[j][c] += w * value[k][lane + c * LANES];
+                    for (int c = 0; c < OWN_COLUMNS; c++) {
+                        sum[j][c] += w * value[k][at + c * WARP];
                     }
                 }
             }
@@ -195,8 +195,8 @@ __global__ void __launch_bounds__(THREADS)
         for (int j = 0; j < EACH; j++) {
             const int64_t t = top + warp + j * WARPS;
             TD_UNROLL
-            for (int c = 0; c < EACH_COLUMNS; c++) {
-                const int64_t d = left + lane + c * LANES;
+            for (int c = 0; c < OWN_COLUMNS; c++) {
+                const int64_t d = left + at + c * WARP;
                 if (t < a.dim[1] && d < a.width) {
                     a.out[b.out + t * a.of_out.at[1] + d * a.of_out.at[0]] =
                         a.dim[0] == 0 ? 0 : sum[j][c] * (a.copies / row[j].sum);

@@ -29,7 +29,7 @@ struct td_cuda_attention_steps {
 
 struct td_cuda_attention_stage {
     int kind;
-    bool after;          /* the softmax: what the scores' exponentials are multiplied with, or chosen by */
+    bool after; /* the softmax: what the scores' exponentials are multiplied with, or chosen by */
     float number;
     const void *operand; /* of float; KEEP, DROP: of bool. NULL: the number */
     struct td_cuda_attention_steps step;

@@ -175,9 +175,8 @@ static enum td_code filled(const struct run *r, int k, int64_t *from, int64_t *e
                    TD_NODE_STR(r->c->node), TD_SHAPE_STR(&said));
         *from = *end = 0;
     }
-    TD_FAIL_IF(*end > n, err, INVALID_ARGUMENT,
-               "%s: Tried to set item %lld in a list with %lld elements", TD_NODE_STR(r->c->node),
-               (long long)(*from < n ? n : *from), (long long)n);
+    TD_FAIL_IF(*end > n, err, INVALID_ARGUMENT, "%s: Tried to set item %lld in a list with %lld elements",
+               TD_NODE_STR(r->c->node), (long long)(*from < n ? n : *from), (long long)n);
     return TD_OK;
 }
 
@@ -324,9 +323,8 @@ static enum td_code clear(const struct run *r, int k, int64_t from, int64_t end,
     const int64_t each = r->s.rows * r->s.units, n = (end - from) * each;
     return n <= 0 ? TD_OK
                   : td_cuda_launched(r->c,
-                                     td_cuda_fill(sizeof(float), zero,
-                                                  (float *)r->out[k]->data + from * each, n,
-                                                  td_cuda_stream_of(r->c)),
+                                     td_cuda_fill(sizeof(float), zero, (float *)r->out[k]->data + from * each,
+                                                  n, td_cuda_stream_of(r->c)),
                                      err);
 }
 

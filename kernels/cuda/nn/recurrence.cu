@@ -1,5 +1,5 @@
-/* kernels/cuda/nn/recurrence.cu - the steps of recurrent cells: a product with the recurrent weights, and what
- * the cell makes of it, in one kernel.
+/* kernels/cuda/nn/recurrence.cu - the steps of recurrent cells: a product with the recurrent weights, and
+ * what the cell makes of it, in one kernel.
  *
  *   a block    8 rows, 32 units of all gates:  h [8, units] times u [units, gates, 32]
  *   a warp     every eighth k of the sum; a thread has a column of each gate, for all 8 rows
@@ -136,7 +136,7 @@ __device__ void multiply(const td_cuda_recurrence &s, const float *a, int64_t ro
                          float (&sum)[GATES])
 {
     __shared__ float left[ROWS][DEEP], part[WARPS][GATES][ROWS][UNITS];
-    const int lane = threadIdx.x % UNITS, warp = threadIdx.x / UNITS;
+    const int at = threadIdx.x % UNITS, warp = threadIdx.x / UNITS;
     const float *const u = SECOND ? s.u2 : s.u;
     float of[GATES][ROWS] = {};
     for (int64_t deep = 0; deep < s.units; deep += DEEP) {
@@ -146,8 +146,8 @@ __device__ void multiply(const td_cuda_recurrence &s, const float *a, int64_t ro
             left[r][d] = inside ? a[(row + r) * s.units + deep + d] : 0;
         }
         __syncthreads();
-        for (int d = warp; d < DEEP && deep + d < s.units && unit + lane < s.units; d += WARPS) {
-            const float *const weights = u + (deep + d) * GATES * s.units + unit + lane;
+        for (int d = warp; d < DEEP && deep + d < s.units && unit + at < s.units; d += WARPS) {
+            const float *const weights = u + (deep + d) * GATES * s.units + unit + at;
             TD_UNROLL
             for (int g = 0; g < GATES; g++) {
                 const float w = weights[SECOND ? 0 : s.place[g] * s.units];
@@ -163,14 +163,14 @@ __device__ void multiply(const td_cuda_recurrence &s, const float *a, int64_t ro
     for (int g = 0; g < GATES; g++) {
         TD_UNROLL
         for (int r = 0; r < ROWS; r++) {
-            part[warp][g][r][lane] = of[g][r];
+            part[warp][g][r][at] = of[g][r];
         }
     }
     __syncthreads();
     for (int g = 0; g < GATES; g++) {
         sum[g] = 0;
         for (int w = 0; w < WARPS; w++) {
-            sum[g] += part[w][g][warp][lane];
+            sum[g] += part[w][g][warp][at];
         }
     }
     __syncthreads();

@@ -25,7 +25,7 @@ enum td_cuda_squash {
 /* The steps of a cell, of which formulas are in kernels/cpu/recurrence_steps.h; all on the device. gates: how
  * many are in a product with u. */
 struct td_cuda_recurrence {
-    int cell, gate, state; /* enum td_cuda_cell; what stands for sigmoid, and for tanh */
+    int cell, gate, state;       /* enum td_cuda_cell; what stands for sigmoid, and for tanh */
     float slope, offset, add[4]; /* add: to each gate of an LSTM */
     int place[4];                /* which gate of a row is i f g o; z r n */
     int64_t steps, rows, units;
@@ -36,15 +36,15 @@ struct td_cuda_recurrence {
     const void *lengths;
     bool long_lengths;
     int64_t first;
-    const float *u, *u2;                       /* [units, gates units]; GRU_BEFORE: [units, units] */
-    const float *bx, *bh, *b2;                 /* [gates units], [units]; NULL: zeros */
-    const float *h0, *c0, *o0, *z;             /* [rows, units], before the first step; see o */
-    float *h;                                  /* [h_kept, rows, units]: step t leaves its h at t % h_kept */
-    float *c;                                  /* [rows, units], behind the last step */
+    const float *u, *u2;           /* [units, gates units]; GRU_BEFORE: [units, units] */
+    const float *bx, *bh, *b2;     /* [gates units], [units]; NULL: zeros */
+    const float *h0, *c0, *o0, *z; /* [rows, units], before the first step; see o */
+    float *h;                      /* [h_kept, rows, units]: step t leaves its h at t % h_kept */
+    float *c;                      /* [rows, units], behind the last step */
     /* [o_kept, rows, units]: h in rows that count, in others z; where z is NULL, what it was: o0 before the
      * first step. NULL: nobody wants it */
     float *o;
-    int64_t h_kept, o_kept; /* 2 or more */
+    int64_t h_kept, o_kept;  /* 2 or more */
     float *update, *reset_h; /* of GRU_BEFORE, for the steps' use: [rows, units] each */
 };
 
