@@ -101,12 +101,7 @@ enum td_code td_run_loop(struct td_call *c, struct td_err *err)
 enum td_code td_run_listed(struct td_call *c, const struct td_tensor *const *in, struct td_tensor *out,
                            struct td_err *err)
 {
-    const struct td_node *n = c->node->loop->listed;
-    const struct td_target host = td_target_host(td_model_opts_of(c->run->model));
-    const struct td_kernel *rows[TD_KERNEL_MOST];
-    struct td_lone one = {.model = c->run->model, .node = n, .rows = rows, .within = c->run};
-    TD_TRY(td_select_rows(n, &host, rows, &one.n_rows, NULL, 0, err));
-    return td_lone_run(&one, in, out, err);
+    return td_lone_inside(c, c->node->loop->listed, in, out, err);
 }
 
 static const struct td_kernel kernels[] = {{.name = "loop", .device = TD_CPU, .run = td_run_loop},

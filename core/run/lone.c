@@ -154,6 +154,16 @@ enum td_code td_lone_node(struct td_model *m, const struct td_node *n, const str
     return td_lone_run(&one, in, out, err);
 }
 
+enum td_code td_lone_inside(const struct td_call *c, const struct td_node *n,
+                            const struct td_tensor *const *in, struct td_tensor *out, struct td_err *err)
+{
+    const struct td_kernel *rows[TD_KERNEL_MOST];
+    const struct td_target host = td_target_host(td_model_opts_of(c->run->model));
+    struct td_lone one = {.model = c->run->model, .node = n, .rows = rows, .within = c->run};
+    TD_TRY(td_select_rows(n, &host, rows, &one.n_rows, NULL, 0, err));
+    return td_lone_run(&one, in, out, err);
+}
+
 enum td_code td_lone_head(struct td_call *c, enum td_kernel_choice kernels, struct td_tensor *out,
                           struct td_err *err)
 {
