@@ -64,9 +64,9 @@ static const char functions[] =
     "static __device__ T relu(T x) { return x < 0 ? T(0) : x; }\n"
     "static __device__ T relu6(T x) { return x < 0 ? T(0) : x > 6 ? T(6) : x; }\n";
 
-/* How elements are read and written, whose type is E: T itself, or 16 bits. What a step comes to is rounded to
- * what an E can hold. NVRTC has no headers of CUDA's here; bits are taken apart by hand, to the nearest, ties to
- * even. */
+/* How elements are read and written, whose type is E: T itself, or 16 bits. What a step comes to is rounded
+ * to what an E can hold. NVRTC has no headers of CUDA's here; bits are taken apart by hand, to the nearest,
+ * ties to even. */
 static const char as_it_is[] = "static __device__ T load(E x) { return x; }\n"
                                "static __device__ E store(T x) { return x; }\n"
                                "static __device__ T held(T x) { return x; }\n";
