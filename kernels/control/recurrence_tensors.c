@@ -16,12 +16,14 @@
 #include "kernels/control/list_args.h"
 #include "kernels/ops.h"
 
+static const char not_made[] = "only the compiler makes nodes of this op";
+
 /* ------------------------------------------------------------------ shapes */
 
 static enum td_code infer(struct td_infer *c, struct td_err *err)
 {
     struct td_recurrence_tensors t;
-    (void)err;
+    TD_FAIL_IF(c->node->loop == NULL, err, INVALID_ARGUMENT, "%s: %s", TD_NODE_STR(c->node), not_made);
     if (!td_recurrence_tensors_read(c->node, c->in, &t)) {
         return TD_OK; /* as the loop will leave them */
     }
@@ -65,6 +67,9 @@ static bool is_row_input(const struct td_recurrence_tensors *t, int i)
 static bool rows(struct td_batchable_step *s)
 {
     struct td_recurrence_tensors t;
+    if (s->node->loop == NULL) {
+        return td_batchable_no(s, "%s", not_made);
+    }
     td_recurrence_tensors_attrs(s->node, &t);
     bool ok = has_rows(s, &t, TD_RECURRENCE_ITEMS, 1) && has_rows(s, &t, TD_RECURRENCE_ITEMS2, 1) &&
               has_rows(s, &t, TD_RECURRENCE_MASK, 1) && has_rows(s, &t, TD_RECURRENCE_LENGTHS, 0) &&
@@ -257,7 +262,7 @@ static enum td_code run(struct td_call *c, struct td_err *err)
 
 static const char *refuse_made_up(const struct td_node *n)
 {
-    return n->loop == NULL ? "only the compiler makes nodes of this op" : NULL;
+    return n->loop == NULL ? not_made : NULL;
 }
 
 static const struct td_kernel kernels[] = {

@@ -403,7 +403,9 @@ static enum td_code run(struct td_call *c, struct td_err *err)
 
 static const char *refuse(const struct td_node *n)
 {
-    return td_attr_len(n, "_outputs") > MOST_OUTPUTS ? "too many outputs" : NULL;
+    return n->loop == NULL                             ? "only the compiler makes nodes of this op"
+           : td_attr_len(n, "_outputs") > MOST_OUTPUTS ? "too many outputs"
+                                                       : NULL;
 }
 
 static const struct td_kernel rows[] = {{.name = "recurrence.cuda",
