@@ -64,9 +64,6 @@ static bool find_uses(const struct td_ir *ir, const struct td_node *n, struct td
             use[ir->fetches[i].port].read = true;
         }
     }
-    for (int i = 0; ok && i < ir->n_roots; i++) {
-        ok = ir->roots[i] != n;
-    }
     return ok;
 }
 
@@ -82,8 +79,8 @@ static struct td_value instead(const struct td_node *n, const struct td_value *t
     return as.node != NULL && td_dtype_of(as) == td_dtype_of(v) ? as : v;
 }
 
-/* Stacks first: they are told by what they read. */
-static void redirect(struct td_ir *ir, const struct td_node *n, const struct td_node *made,
+/* Stacks first: they are told by what they read. A root is one for the errors that its steps may have. */
+static void redirect(struct td_ir *ir, const struct td_node *n, struct td_node *made,
                      const struct td_value *to)
 {
     for (int stacks = 1; stacks >= 0; stacks--) {
@@ -98,6 +95,9 @@ static void redirect(struct td_ir *ir, const struct td_node *n, const struct td_
             const struct td_value v = ir->fetches[i];
             ir->fetches[i] = (v.node == n) == (stacks > 0) ? v : instead(n, to, v);
         }
+    }
+    for (int i = 0; i < ir->n_roots; i++) {
+        ir->roots[i] = ir->roots[i] == n ? made : ir->roots[i];
     }
     ir->changes++;
 }

@@ -34,6 +34,7 @@ struct how {
     int rounds, h_rows;
     const char *shape; /* of the list's elements: what was reserved, and what is stacked */
     const char *read;  /* `all` of the list n:6 */
+    bool is_target;    /* the loop is to run, whoever reads it */
 };
 static const char stacked[] = "TensorListStack {element_dtype:type=float; num_elements:int=-1} (n:6, ";
 
@@ -103,6 +104,9 @@ static void has(const struct how *how, const char *op, int want)
 {
     struct there d;
     open(&d, loop(how), true);
+    struct td_node *n_loop = td_graph_find(&d.t.g.graph, "n", 1);
+    d.t.how.targets = &n_loop;
+    d.t.how.n_targets = how->is_target;
     CHECK_INT(td_ir_build(&d.t.ir, d.t.g.arena, &d.t.g.graph, &d.t.g.lib, &d.t.how, TD_IR_INLINE, &d.t.err),
               TD_OK);
     CHECK_INT(td_ir_check_types(&d.t.ir, &d.t.err), TD_OK);
@@ -177,6 +181,13 @@ TEST(a_loop_runs_there_as_a_whole)
     }
 }
 
+TEST(a_loop_that_is_to_run_by_itself_runs_once)
+{
+    const struct how how = {.rounds = MOST_STEPS, .h_rows = 2, .shape = known, .is_target = true};
+    has(&how, "_RecurrenceTensors", 1);
+    has(&how, "_Recurrence", 0);
+}
+
 TEST(fewer_steps_leave_zeros)
 {
     same_as_on_the_host(&(struct how){.rounds = 3, .h_rows = 2, .shape = known});
@@ -213,5 +224,6 @@ TEST(a_list_that_is_read_as_such_stays)
     same_as_on_the_host(&how);
 }
 
-TEST_MAIN(RUN(a_loop_runs_there_as_a_whole) RUN(fewer_steps_leave_zeros) RUN(what_is_an_error_is_one_there)
-              RUN(shapes_that_are_no_cells_are_left_to_the_loop) RUN(a_list_that_is_read_as_such_stays))
+TEST_MAIN(RUN(a_loop_runs_there_as_a_whole) RUN(a_loop_that_is_to_run_by_itself_runs_once)
+              RUN(fewer_steps_leave_zeros) RUN(what_is_an_error_is_one_there)
+                  RUN(shapes_that_are_no_cells_are_left_to_the_loop) RUN(a_list_that_is_read_as_such_stays))
