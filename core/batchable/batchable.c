@@ -108,10 +108,10 @@ static const struct td_batchable_rule *rule_of(const struct td_node *n)
 {
     static const struct td_batchable_rule loop = {.rows = td_batchable_lifted_loop, .any_input = true};
     static const struct td_batchable_rule fused = {.rows = td_batchable_fused};
-    return n->op == NULL      ? NULL
-           : n->loop != NULL  ? &loop
-           : n->fused != NULL ? &fused
-                              : td_batchable_rule_of(n->op);
+    return n->op == NULL                                 ? NULL
+           : n->loop != NULL && n->op->batchable == NULL ? &loop
+           : n->fused != NULL                            ? &fused
+                                                         : td_batchable_rule_of(n->op);
 }
 
 /* What made a number of N one that is not followed: the first of the inputs that was not, or this step. */

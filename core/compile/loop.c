@@ -11,6 +11,7 @@
 
 #include "core/base/mem.h"
 #include "core/run/exec.h"
+#include "core/run/lone.h"
 
 static enum td_code truth(const struct td_tensor *t, bool *out, struct td_err *err)
 {
@@ -95,6 +96,12 @@ enum td_code td_run_loop(struct td_call *c, struct td_err *err)
     td_free(next);
     td_free(in);
     return rc;
+}
+
+enum td_code td_run_listed(struct td_call *c, const struct td_tensor *const *in, struct td_tensor *out,
+                           struct td_err *err)
+{
+    return td_lone_inside(c, c->node->loop->listed, in, out, err);
 }
 
 static const struct td_kernel kernels[] = {{.name = "loop", .device = TD_CPU, .run = td_run_loop},

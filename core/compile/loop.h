@@ -27,6 +27,9 @@ struct td_loop {
      * either are all values, in their order. */
     const struct td_graph *graph;
     struct td_callable_opts cond_opts, body_opts;
+    /* Of a node that has tensors for lists (core/compile/pass_unlist.c): the one that has the lists; else
+     * NULL. */
+    const struct td_node *listed;
 };
 
 extern const struct td_op td_loop_op;

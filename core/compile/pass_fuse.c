@@ -15,6 +15,7 @@
  *
  * Where the model has a device, a group is all of nodes that run there or all of nodes that run on the host,
  * and so is what it becomes; nodes that run on a device without a kernel for fused nodes stay as they are.
+ * There, chains of half or bfloat16 alone are fused, too, without heads.
  *
  * Invariant (td_ir_check): no value of a group but the last is fetched, a root, the source of a control edge,
  * or read outside the group; each element is computed by the same operations in the same order, up to
@@ -104,14 +105,22 @@ static struct td_node *reader(const struct fuser *x, const struct td_node *n, in
 
 /* ------------------------------------------------------------------ what may be fused */
 
-static bool all_floats(const struct td_node *n)
+static bool all_of(const struct td_node *n, enum td_dtype type)
 {
-    bool ok = n->out_type[0] == TD_FLOAT && !n->out_ref[0] && n->n_control == 0 && n->fused == NULL;
+    bool ok = n->out_type[0] == type && !n->out_ref[0] && n->n_control == 0 && n->fused == NULL;
     for (int i = 0; ok && i < n->n_in; i++) {
         struct td_value v = n->in[i];
-        ok = v.node->out_type[v.port] == TD_FLOAT && !v.node->out_ref[v.port] && !n->in_ref[i];
+        ok = v.node->out_type[v.port] == type && !v.node->out_ref[v.port] && !n->in_ref[i];
     }
     return ok;
+}
+
+/* Floats, and on a device half and bfloat16, of which the host has no fused arithmetic. */
+static bool all_floats(const struct fuser *x, const struct td_node *n)
+{
+    const enum td_dtype type = n->out_type[0];
+    const bool there = x->on_device != NULL && x->on_device[n->id];
+    return (type == TD_FLOAT || (there && (type == TD_HALF || type == TD_BFLOAT16))) && all_of(n, type);
 }
 
 static bool is_stage(const struct fuser *x, const struct td_node *n)
@@ -120,7 +129,7 @@ static bool is_stage(const struct fuser *x, const struct td_node *n)
         (n->n_out != 1 && n->n_out != 5 && n->n_out != 6)) {
         return false;
     }
-    if (td_fused_stage_of(n) == NULL || !all_floats(n)) {
+    if (td_fused_stage_of(n) == NULL || !all_floats(x, n)) {
         return false;
     }
     const char *format = td_attr_str(n, "data_format"); /* "" where the op has none */
@@ -131,7 +140,7 @@ static bool is_stage(const struct fuser *x, const struct td_node *n)
 static bool is_head(const struct fuser *x, const struct td_node *n)
 {
     return td_fused_may_begin(n) && !x->taken[n->id] && n->n_out == 1 && n->n_in > 0 && n->n_in <= 8 &&
-           all_floats(n);
+           all_of(n, TD_FLOAT);
 }
 
 /* A view of the head alone, whose own shape comes from elsewhere. */

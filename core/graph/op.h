@@ -134,6 +134,10 @@ enum td_code td_stop_error(const struct td_call *c, struct td_err *err);
 bool td_watched(const struct td_call *c);
 /* Runs the loop of a node of role RECURRENCE round by round (core/compile/loop.c). */
 TD_MUST enum td_code td_run_loop(struct td_call *c, struct td_err *err);
+/* Runs the node, with lists, that one of role RECURRENCE_TENSORS stands for, of these inputs (borrowed);
+ * out[i] is the caller's. */
+TD_MUST enum td_code td_run_listed(struct td_call *c, const struct td_tensor *const *in,
+                                   struct td_tensor *out, struct td_err *err);
 
 /* Runs the function that attribute `attr` (kind func; element i of a list) names, with n_in inputs (borrowed)
  * and n_out outputs (returned new in out[], to be cleared by the caller, also none on failure). */
@@ -340,21 +344,36 @@ struct td_readers {
 typedef struct td_value td_group_rule_fn(struct td_emitter *e, const struct td_readers *r,
                                          const struct td_node *n, const struct td_node **last);
 
+/* Who reads an output of a node: stacks, nodes of role LIST_STACK of which it is the list, and others. */
+enum { TD_OUTPUT_STACKS = 4 };
+struct td_output_use {
+    bool read; /* by others, or it is fetched */
+    int n_stacks;
+    const struct td_node *stack[TD_OUTPUT_STACKS];
+};
+/* A node of the op, made by e, that can stand for n, of role RECURRENCE, and has tensors where n has lists;
+ * to[o]: what is read in place of each output that is, or of its stacks. NULL: there is none.
+ * (core/compile/pass_unlist.c) */
+typedef struct td_node *td_unlist_fn(struct td_emitter *e, const struct td_node *n,
+                                     const struct td_output_use *use, struct td_value *to);
+
 /* Ops that core makes nodes of, or treats by themselves. One row of the table each at most. */
 enum td_op_role {
     TD_ROLE_NONE,
-    TD_ROLE_ARG,               /* an argument of a function: attributes T and index */
-    TD_ROLE_TRANSPOSE,         /* (x, perm) -> axis i of the result is axis perm[i] of x */
-    TD_ROLE_FUSED,             /* a product with the stages behind it */
-    TD_ROLE_FUSED_ELEMENTWISE, /* stages alone */
-    TD_ROLE_WHILE,             /* a loop over functions: its row says which attributes name them */
-    TD_ROLE_CUSTOM_GRADIENT,   /* (inputs, kept) -> inputs: has a gradient that the file brings along */
-    TD_ROLE_CAST,              /* (x) -> x in the dtype that an attribute says */
-    TD_ROLE_LIST_SLICES,       /* (x, shape) -> a list of the slices of x along axis 0 */
-    TD_ROLE_LIST_ITEM,         /* (list, i, shape) -> its element i */
-    TD_ROLE_GRADIENT_SEED,     /* (given, target) -> given, of target's shape; its row has the formulas */
-    TD_ROLE_RECURRENCE,        /* a loop that is run as a whole: its row says of which ones it can be */
-    TD_ROLE_ATTENTION,         /* products with a softmax between: its row says of which nodes it can be */
+    TD_ROLE_ARG,                /* an argument of a function: attributes T and index */
+    TD_ROLE_TRANSPOSE,          /* (x, perm) -> axis i of the result is axis perm[i] of x */
+    TD_ROLE_FUSED,              /* a product with the stages behind it */
+    TD_ROLE_FUSED_ELEMENTWISE,  /* stages alone */
+    TD_ROLE_WHILE,              /* a loop over functions: its row says which attributes name them */
+    TD_ROLE_CUSTOM_GRADIENT,    /* (inputs, kept) -> inputs: has a gradient that the file brings along */
+    TD_ROLE_CAST,               /* (x) -> x in the dtype that an attribute says */
+    TD_ROLE_LIST_SLICES,        /* (x, shape) -> a list of the slices of x along axis 0 */
+    TD_ROLE_LIST_ITEM,          /* (list, i, shape) -> its element i */
+    TD_ROLE_LIST_STACK,         /* (list, shape) -> its elements, along a new axis 0 */
+    TD_ROLE_GRADIENT_SEED,      /* (given, target) -> given, of target's shape; its row has the formulas */
+    TD_ROLE_RECURRENCE,         /* a loop that is run as a whole: its row says of which ones it can be */
+    TD_ROLE_RECURRENCE_TENSORS, /* the same with tensors for its lists: its row says of which ones */
+    TD_ROLE_ATTENTION,          /* products with a softmax between: its row says of which nodes it can be */
     TD_ROLES
 };
 
@@ -380,6 +399,7 @@ struct td_op {
     union {                           /* which one, the role says */
         td_loop_rule_fn *loop_rule;   /* TD_ROLE_RECURRENCE */
         td_group_rule_fn *group_rule; /* TD_ROLE_ATTENTION */
+        td_unlist_fn *unlist_rule;    /* TD_ROLE_RECURRENCE_TENSORS */
     };
     const struct td_array_rule *array;
     const struct td_stride_rule *stride;

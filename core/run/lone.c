@@ -113,6 +113,12 @@ enum td_code td_lone_run(const struct td_lone *one, const struct td_tensor *cons
     struct td_run run = {.model = one->model, .opts = &plain};
     struct room r;
     TD_TRY(room_init(&r, n->n_in + n->n_out, err));
+    if (one->within != NULL) {
+        run = *one->within;
+        run.gives = NULL;
+        run.n_gives = 0;
+        run.anywhere = false;
+    }
     struct td_step s = step_of(n, &r);
     s.rows = one->rows;
     s.n_rows = one->n_rows;
@@ -144,6 +150,16 @@ enum td_code td_lone_node(struct td_model *m, const struct td_node *n, const str
     const struct td_kernel *rows[TD_KERNEL_MOST];
     const struct td_target host = td_target_host(td_model_opts_of(m));
     struct td_lone one = {.model = m, .node = n, .rows = rows, .ahead = true};
+    TD_TRY(td_select_rows(n, &host, rows, &one.n_rows, NULL, 0, err));
+    return td_lone_run(&one, in, out, err);
+}
+
+enum td_code td_lone_inside(const struct td_call *c, const struct td_node *n,
+                            const struct td_tensor *const *in, struct td_tensor *out, struct td_err *err)
+{
+    const struct td_kernel *rows[TD_KERNEL_MOST];
+    const struct td_target host = td_target_host(td_model_opts_of(c->run->model));
+    struct td_lone one = {.model = c->run->model, .node = n, .rows = rows, .within = c->run};
     TD_TRY(td_select_rows(n, &host, rows, &one.n_rows, NULL, 0, err));
     return td_lone_run(&one, in, out, err);
 }

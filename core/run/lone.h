@@ -14,7 +14,8 @@ struct td_lone {
     const struct td_kernel *const
         *rows; /* of td_select_rows; the first that serves the inputs' shapes runs */
     int n_rows;
-    bool ahead; /* of a run: with an allowance of memory */
+    bool ahead;                  /* of a run: with an allowance of memory */
+    const struct td_run *within; /* the run that it is a part of; NULL: of none */
 };
 /* in[] borrowed, out[i] owned by the caller, nothing on failure. */
 TD_MUST enum td_code td_lone_run(const struct td_lone *one, const struct td_tensor *const *in,
@@ -23,6 +24,10 @@ TD_MUST enum td_code td_lone_run(const struct td_lone *one, const struct td_tens
 TD_MUST enum td_code td_lone_node(struct td_model *m, const struct td_node *n,
                                   const struct td_tensor *const *in, struct td_tensor *out,
                                   struct td_err *err);
+/* The same for a node that that of c stands for: within c's run. */
+TD_MUST enum td_code td_lone_inside(const struct td_call *c, const struct td_node *n,
+                                    const struct td_tensor *const *in, struct td_tensor *out,
+                                    struct td_err *err);
 /* Runs the head of a fused node alone, into a tensor of its own (*out is the caller's): where the node's
  * output is larger. */
 TD_MUST enum td_code td_lone_head(struct td_call *c, enum td_kernel_choice kernels, struct td_tensor *out,

@@ -428,6 +428,7 @@ const struct td_op td_ops_list_bulk[] = {
     {.name = "TensorListStack",
      .sig = "(input_handle:variant, element_shape:int32) -> (tensor:element_dtype) {element_dtype:type; "
             "num_elements:int=-1}",
+     .role = TD_ROLE_LIST_STACK,
      .batchable = TD_BATCHABLE(td_batchable_list_stack, .any_input = true),
      .host_in = 2,
      .infer = stack_infer,

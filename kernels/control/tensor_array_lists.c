@@ -241,12 +241,14 @@ static bool always(const struct td_node *n, const struct td_node *array)
 static struct td_value gather_list(struct td_emitter *e, const struct td_node *n, const struct td_node *array,
                                    struct td_value list)
 {
-    struct td_value limit;
-    const struct td_node *size = is_range(n->in[1], &limit) ? made_by(limit, "TensorArraySizeV3") : NULL;
+    struct td_value limit = td_no_value;
+    const bool range = is_range(n->in[1], &limit);
+    const struct td_node *size = range ? made_by(limit, "TensorArraySizeV3") : NULL;
+    const bool all =
+        (size != NULL && behind(size->in[0]).node == array) || (range && same(limit, array->in[0]));
     const struct td_attr dtype = TD_ATTR_OF_TYPE("element_dtype", dtype_of(array));
     const struct td_value shape = element_shape(e, n);
-    return size != NULL && behind(size->in[0]).node == array
-               ? td_emit(e, "TensorListStack", TD_IN(list, shape), &dtype, 1)
+    return all ? td_emit(e, "TensorListStack", TD_IN(list, shape), &dtype, 1)
                : td_emit(e, "TensorListGather", TD_IN(list, n->in[1], shape), &dtype, 1);
 }
 

@@ -31,13 +31,6 @@
 static struct td_parallel_cost
     costs[TD_PARALLEL_CLASSES]; /* by the binary logarithm of the multiplications */
 
-int td_cell_gates(enum td_cell cell)
-{
-    static const int gates[] = {
-        [TD_CELL_LSTM] = 4, [TD_CELL_GRU] = 3, [TD_CELL_GRU_BEFORE] = 2, [TD_CELL_PLAIN] = 1};
-    return gates[cell];
-}
-
 static int phases(const struct td_recurrence_steps *s)
 {
     return s->cell == TD_CELL_GRU_BEFORE ? 2 : 1;

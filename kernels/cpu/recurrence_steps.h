@@ -37,8 +37,13 @@ enum td_squash {
     TD_SQUASH_HARD
 };
 
-/* How many gates are in a product with U: 4, 3, 2 or 1. */
-int td_cell_gates(enum td_cell cell);
+/* How many gates are in a product with U. */
+static inline int td_cell_gates(enum td_cell cell)
+{
+    static const int gates[] = {
+        [TD_CELL_LSTM] = 4, [TD_CELL_GRU] = 3, [TD_CELL_GRU_BEFORE] = 2, [TD_CELL_PLAIN] = 1};
+    return gates[cell];
+}
 
 struct td_recurrence_steps {
     enum td_cell cell;

@@ -22,7 +22,7 @@ td_cuda_room(array FAMILIES cast gather move pick ramp select ROWS diagonal scat
 td_cuda_room(math FAMILIES arg classes clip complex cross elementwise fft matmul random reduce scan search special top ROWS
   einsum KERNELS integers reduce_integers)
 td_cuda_room(linalg FAMILIES eigen factor qr svd triangle KERNELS least)
-td_cuda_room(nn FAMILIES adam conv fake_quant loss lrn norm picture pool resize rnn softmax)
+td_cuda_room(nn FAMILIES adam attention conv fake_quant loss lrn norm picture pool recurrence resize rnn softmax)
 td_cuda_room(fused FAMILIES fused ROWS fused_posts fused_program fused_source)
 # The module's own: its entry, the engine's functions by way of a table, and what of the engine keeps no state:
 # of files of it that do more, the rest is left out (--gc-sections).
@@ -31,4 +31,6 @@ set(td_cuda_module ${td_cuda_dir}/host.c ${td_cuda_dir}/module.c ${CMAKE_SOURCE_
     ${CMAKE_SOURCE_DIR}/kernels/array/slice_spec.c ${CMAKE_SOURCE_DIR}/kernels/nn/conv_spec.c
     ${CMAKE_SOURCE_DIR}/kernels/nn/pool_spec.c ${CMAKE_SOURCE_DIR}/kernels/math/random_generator.c
     ${CMAKE_SOURCE_DIR}/kernels/math/reduce_axes.c
+    ${CMAKE_SOURCE_DIR}/kernels/control/recurrence_tensors_spec.c
+    ${CMAKE_SOURCE_DIR}/kernels/linalg/attention_spec.c
     ${CMAKE_SOURCE_DIR}/kernels/linalg/einsum_equation.c ${CMAKE_SOURCE_DIR}/kernels/cpu/window.c)

@@ -191,7 +191,47 @@ static enum td_code run(struct td_call *c, struct td_err *err)
 
 static const char *refuse_made_up(const struct td_node *n)
 {
-    return n->fused == NULL ? "only the compiler makes nodes of this op" : NULL;
+    return n->fused == NULL             ? "only the compiler makes nodes of this op"
+           : n->out_type[0] != TD_FLOAT ? "of floats alone"
+                                        : NULL;
+}
+
+/* ------------------------------------------------------------------ part by part */
+
+/* Of other types, which are fused for a device: where that does not serve the shapes. */
+static enum td_code run_part(struct td_call *c, int k, struct td_tensor *made, struct td_err *err)
+{
+    const struct td_part *part = &c->node->fused->parts[k];
+    const struct td_tensor *in[TD_FUSED_INPUTS];
+    for (int i = 0; i < part->node->n_in; i++) {
+        const int from = part->from[i];
+        in[i] = from < c->n_in ? c->in[from] : &made[from - c->n_in];
+    }
+    return td_lone_inside(c, part->node, in, &made[k], err);
+}
+
+static enum td_code run_parts(struct td_call *c, struct td_err *err)
+{
+    const int n = c->node->fused->n_parts;
+    struct td_tensor made[TD_FUSED_PARTS] = {{0}};
+    enum td_code rc = TD_OK;
+    for (int k = 0; rc == TD_OK && k < n; k++) {
+        rc = run_part(c, k, made, err);
+    }
+    if (rc == TD_OK) {
+        td_out_move(c, 0, &made[n - 1]);
+    }
+    for (int k = 0; k < n; k++) {
+        td_tensor_clear(&made[k]);
+    }
+    return rc;
+}
+
+static const char *refuse_parts(const struct td_node *n)
+{
+    return n->fused == NULL                                   ? "only the compiler makes nodes of this op"
+           : n->fused->has_head || n->out_type[0] == TD_FLOAT ? "of element-wise steps of other floats"
+                                                              : NULL;
 }
 
 /* ------------------------------------------------------------------ table */
@@ -200,6 +240,7 @@ static const char *refuse_made_up(const struct td_node *n)
 
 static const struct td_kernel rows[] = {
     {.name = "fused.cpu", .refuse = refuse_made_up, .prepare = prepare, .release = release, .run = run},
+    {.name = "fused.parts", .refuse = refuse_parts, .run = run_parts},
     {.name = NULL},
 };
 

@@ -106,7 +106,7 @@ static const struct td_kernel kernels[] = {{.name = "attention.blocks",
 const struct td_op td_ops_attention[] = {
     {.name = "_Attention",
      .sig = "(query:T, key:T, value:T, operands:Ts) -> (output:T) {T:type; Ts:list(type)}",
-     .flags = TD_OP_HEAVY | TD_OP_NO_FOLD,
+     .flags = TD_OP_HEAVY,
      .role = TD_ROLE_ATTENTION,
      .batchable = TD_BATCHABLE(rows),
      .infer = infer,

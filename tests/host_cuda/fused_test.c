@@ -90,9 +90,24 @@ struct both {
     struct td_cuda_stream *stream;
 };
 
+static bool is_short(const struct both *b)
+{
+    return b->type == TD_CUDA_HALF || b->type == TD_CUDA_BFLOAT16;
+}
+
 static size_t bytes_of(const struct both *b)
 {
-    return MOST * (b->type == TD_CUDA_DOUBLE ? sizeof(double) : sizeof(float));
+    return MOST * (b->type == TD_CUDA_DOUBLE ? sizeof(double) : is_short(b) ? sizeof(short) : sizeof(float));
+}
+
+/* Of either sign, between 1/8 and 2; of half one in sixteen is denormal. */
+static unsigned short draw_short(const struct both *b)
+{
+    const int sign = draw(2) << 15;
+    if (b->type == TD_CUDA_BFLOAT16) {
+        return (unsigned short)(sign | (124 + draw(4)) << 7 | draw(128));
+    }
+    return (unsigned short)(sign | (draw(16) == 0 ? 0 : 12 + draw(4)) << 10 | draw(1024));
 }
 
 static void *new_numbers(const struct both *b)
@@ -103,6 +118,8 @@ static void *new_numbers(const struct both *b)
         const double v = draw(2000) / 500.0 - 2;
         if (b->type == TD_CUDA_DOUBLE) {
             host[i] = v;
+        } else if (is_short(b)) {
+            ((unsigned short *)host)[i] = draw_short(b);
         } else {
             ((float *)host)[i] = (float)v;
         }
@@ -154,12 +171,54 @@ TEST(kernels_that_are_made_give_what_the_one_gives_that_looks_steps_up)
 {
     struct td_cuda_makers *m = td_cuda_makers_new(0, CAPABILITY, NULL);
     for (int i = 0; i < DRAWS; i++) {
-        struct both b = {.type = i % 4 == 3 ? TD_CUDA_DOUBLE : TD_CUDA_FLOAT};
+        static const enum td_cuda_type types[] = {TD_CUDA_FLOAT, TD_CUDA_HALF, TD_CUDA_BFLOAT16,
+                                                  TD_CUDA_DOUBLE};
+        struct both b = {.type = types[i % 4]};
         CHECK_INT(td_cuda_stream_new(0, &b.stream), 0);
         draw_program(&b.p);
         run_both(m, &b);
     }
     td_cuda_makers_free(m);
+}
+
+/* ------------------------------------------------------------------ step by step */
+
+/* All operands and results are whole, and lie in `at` by their registers. */
+static void run_one_by_one(const struct both *b, void *const *at)
+{
+    for (int k = 0; k < b->p.n_instr; k++) {
+        const struct td_cuda_instr *s = &b->p.instr[k];
+        struct td_cuda_fused one = b->p;
+        struct td_cuda_operands a = {{at[s->a], at[s->b < 0 ? s->a : s->b]}};
+        one.n_operands = 2;
+        one.n_instr = 1;
+        one.instr[0] = *s;
+        one.instr[0].a = 0;
+        one.instr[0].b = (short)(s->b < 0 ? -1 : 1);
+        CHECK_INT(td_cuda_fused_interpret(b->type, &one, &a, at[b->p.n_operands + k], b->stream), 0);
+    }
+}
+
+/* A step's result is what its type can hold, though it never is in memory. */
+TEST(steps_are_rounded_as_nodes_of_their_own_are)
+{
+    for (int i = 0; i < 8; i++) {
+        struct both b = {.type = i % 2 ? TD_CUDA_HALF : TD_CUDA_BFLOAT16};
+        void *at[TD_CUDA_FUSED_OPERANDS + TD_CUDA_FUSED_INSTRS];
+        CHECK_INT(td_cuda_stream_new(0, &b.stream), 0);
+        draw_program(&b.p);
+        memset(b.p.pattern, 0, sizeof b.p.pattern);
+        b.p.n_patterns = 1;
+        for (int k = 0; k < b.p.n_operands + b.p.n_instr; k++) {
+            at[k] = new_numbers(&b);
+            b.a.at[k < b.p.n_operands ? k : 0] = at[k < b.p.n_operands ? k : 0];
+        }
+        b.made = new_numbers(&b);
+        b.looked_up = at[b.p.n_operands + b.p.n_instr - 1];
+        run_one_by_one(&b, at);
+        CHECK_INT(td_cuda_fused_interpret(b.type, &b.p, &b.a, b.made, b.stream), 0);
+        compare(&b);
+    }
 }
 
 /* ------------------------------------------------------------------ what a head does itself */
@@ -440,9 +499,10 @@ TEST(without_nvrtc_nothing_is_made)
 TEST_MAIN(RUN(what_a_head_does_itself_and_what_is_left_give_the_whole)
               RUN(what_may_follow_in_a_fused_node_of_the_hosts_has_a_step_here)
                   RUN(kernels_that_are_made_give_what_the_one_gives_that_looks_steps_up)
-                      RUN(a_source_is_compiled_once_and_read_by_the_next_process)
-                          RUN(a_damaged_file_is_compiled_anew_and_replaced)
-                              RUN(files_read_the_longest_ago_make_room)
-                                  RUN(a_source_that_does_not_compile_is_remembered)
-                                      RUN(who_asks_for_what_is_being_made_waits_for_it)
-                                          RUN(without_nvrtc_nothing_is_made))
+                      RUN(steps_are_rounded_as_nodes_of_their_own_are)
+                          RUN(a_source_is_compiled_once_and_read_by_the_next_process)
+                              RUN(a_damaged_file_is_compiled_anew_and_replaced)
+                                  RUN(files_read_the_longest_ago_make_room)
+                                      RUN(a_source_that_does_not_compile_is_remembered)
+                                          RUN(who_asks_for_what_is_being_made_waits_for_it)
+                                              RUN(without_nvrtc_nothing_is_made))

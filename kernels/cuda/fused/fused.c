@@ -200,7 +200,7 @@ static enum td_code run(struct td_call *c, struct td_err *err)
 
 static const struct td_kernel rows[] = {{.name = "fused.cuda",
                                          .device = TD_CUDA,
-                                         .types = {{"T", TD_CUDA_WIDE}},
+                                         .types = {{"T", TD_CUDA_FLOATS}},
                                          .library = TD_LIB_MODULE,
                                          .refuse = td_cuda_fused_refuses,
                                          .prepare = prepare,

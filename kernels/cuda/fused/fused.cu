@@ -33,9 +33,11 @@ template <class T> __device__ T step_of(const td_cuda_instr &s, T a, T b)
     }
 }
 
-template <class T>
-__global__ void __launch_bounds__(THREADS) fused(td_cuda_fused p, td_cuda_operands operands, T *y)
+/* S: what elements are; registers hold what an S can. */
+template <class S>
+__global__ void __launch_bounds__(THREADS) fused(td_cuda_fused p, td_cuda_operands operands, S *y)
 {
+    using T = typename td_cuda_wide<S>::type;
     T reg[TD_CUDA_FUSED_OPERANDS + TD_CUDA_FUSED_INSTRS];
     for (int64_t i = td_cuda_first(); i < p.n; i += td_cuda_stride()) {
         for (int k = 0; k < p.n_operands; k++) {
@@ -45,13 +47,13 @@ __global__ void __launch_bounds__(THREADS) fused(td_cuda_fused p, td_cuda_operan
                 at += (rest - up * p.dim[d]) * p.step[p.pattern[k]][d];
                 rest = up;
             }
-            reg[k] = static_cast<const T *>(operands.at[k])[at];
+            reg[k] = td_cuda_load(static_cast<const S *>(operands.at[k])[at]);
         }
         for (int k = 0; k < p.n_instr; k++) {
             const td_cuda_instr &s = p.instr[k];
-            reg[p.n_operands + k] = step_of(s, reg[s.a], s.b < 0 ? T(0) : reg[s.b]);
+            reg[p.n_operands + k] = rounded<S>(step_of(s, reg[s.a], s.b < 0 ? T(0) : reg[s.b]));
         }
-        y[i] = reg[p.n_operands + p.n_instr - 1];
+        y[i] = td_cuda_store<S>::of(reg[p.n_operands + p.n_instr - 1]);
     }
 }
 
@@ -73,5 +75,5 @@ struct run_fused {
 int td_cuda_fused_interpret(enum td_cuda_type type, const struct td_cuda_fused *p,
                             const struct td_cuda_operands *a, void *y, struct td_cuda_stream *stream)
 {
-    return td_cuda_with_wide(type, run_fused{p, a, y, stream});
+    return td_cuda_with_float(type, run_fused{p, a, y, stream});
 }

@@ -10,6 +10,8 @@
  * the same elements of the operands, in the same order of steps, as the host's
  * (kernels/fused/fused_program.h).
  *
+ * Half and bfloat16 are computed in float, and rounded behind each step, as the steps' own nodes do it.
+ *
  * A step's operands have smaller register numbers than its result (td_cuda_fused_check).
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -59,7 +61,7 @@ struct td_cuda_operands {
     const void *at[TD_CUDA_FUSED_OPERANDS];
 };
 
-/* Of type FLOAT or DOUBLE, by a kernel that looks each step up: where no kernel can be made for it
+/* Of floats, by a kernel that looks each step up: where no kernel can be made for it
  * (fused_source.h). y may be an operand of pattern 0. Returns CUDA's error number. */
 int td_cuda_fused_interpret(enum td_cuda_type type, const struct td_cuda_fused *p,
                             const struct td_cuda_operands *a, void *y, struct td_cuda_stream *stream);

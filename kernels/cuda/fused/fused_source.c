@@ -64,6 +64,53 @@ static const char functions[] =
     "static __device__ T relu(T x) { return x < 0 ? T(0) : x; }\n"
     "static __device__ T relu6(T x) { return x < 0 ? T(0) : x > 6 ? T(6) : x; }\n";
 
+/* How elements are read and written, whose type is E: T itself, or 16 bits. What a step comes to is rounded
+ * to what an E can hold. NVRTC has no headers of CUDA's here; bits are taken apart by hand, to the nearest,
+ * ties to even. */
+static const char as_it_is[] = "static __device__ T load(E x) { return x; }\n"
+                               "static __device__ E store(T x) { return x; }\n"
+                               "static __device__ T held(T x) { return x; }\n";
+static const char bits[] = "union word { float f; unsigned u; };\n"
+                           "static __device__ unsigned bits_of(float x) { word w; w.f = x; return w.u; }\n"
+                           "static __device__ float of_bits(unsigned u) { word w; w.u = u; return w.f; }\n";
+static const char bfloat16[] = "static __device__ T load(E x) { return of_bits((unsigned)x << 16); }\n"
+                               "static __device__ E store(T x)\n{\n"
+                               "    const unsigned u = bits_of(x);\n"
+                               "    return (E)(x != x ? 0x7fffu : (u + 0x7fffu + (u >> 16 & 1u)) >> 16);\n}\n"
+                               "static __device__ T held(T x) { return load(store(x)); }\n";
+static const char half[] =
+    "static __device__ T load(E x)\n{\n"
+    "    const unsigned sign = (x & 0x8000u) << 16, u = x & 0x7fffu;\n"
+    "    if (u < 0x400u) {\n"
+    "        return of_bits(bits_of((float)u * 5.9604644775390625e-8f) | sign);\n"
+    "    }\n"
+    "    return of_bits(((u << 13) + (u < 0x7c00u ? 0x38000000u : 0x70000000u)) | sign);\n}\n"
+    "static __device__ E store(T x)\n{\n"
+    "    const unsigned u = bits_of(x), sign = u >> 16 & 0x8000u, a = u & 0x7fffffffu;\n"
+    "    if (x != x) {\n        return 0x7fff;\n    }\n"
+    "    if (a >= 0x477ff000u) {\n        return (E)(sign | 0x7c00u);\n    }\n"
+    "    if (a < 0x38800000u) {\n"
+    "        return (E)(sign | (unsigned)rintf(of_bits(a) * 16777216.0f));\n"
+    "    }\n"
+    "    return (E)(sign | (a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13);\n}\n"
+    "static __device__ T held(T x) { return load(store(x)); }\n";
+
+static bool is_short(enum td_cuda_type type)
+{
+    return type == TD_CUDA_HALF || type == TD_CUDA_BFLOAT16;
+}
+
+static void put_types(struct text *t, enum td_cuda_type type, bool small)
+{
+    const char *wide = type == TD_CUDA_DOUBLE ? "double" : "float";
+    put(t, "typedef %s T;\ntypedef %s E;\ntypedef %s I;\n", wide, is_short(type) ? "unsigned short" : wide,
+        small ? "unsigned" : "long long");
+    put(t, "%s%s", is_short(type) ? bits : "",
+        type == TD_CUDA_HALF       ? half
+        : type == TD_CUDA_BFLOAT16 ? bfloat16
+                                   : as_it_is);
+}
+
 static bool has_parameter(int op)
 {
     return strstr(formulas[op].parameters, "parameter") != NULL;
@@ -123,7 +170,7 @@ static void put_reads(struct text *t, const struct td_cuda_fused *p)
         (void)snprintf(place, sizeof place, p->pattern[k] == 0 ? "i" : "p%d", p->pattern[k]);
         put(t,
             repeated_inside(p, p->pattern[k])
-                ? "        const T v%d = a%d[%s];\n"
+                ? "        const E v%d = a%d[%s];\n"
                 : "        const several<N> v%d = *(const several<N> *)(a%d + %s);\n",
             k, k, place);
     }
@@ -132,29 +179,30 @@ static void put_reads(struct text *t, const struct td_cuda_fused *p)
 static void put_steps(struct text *t, const struct td_cuda_fused *p)
 {
     for (int k = 0; k < p->n_operands; k++) {
-        put(t, "            const T r%d = v%d%s;\n", k, k, repeated_inside(p, p->pattern[k]) ? "" : ".v[e]");
+        put(t, "            const T r%d = load(v%d%s);\n", k, k,
+            repeated_inside(p, p->pattern[k]) ? "" : ".v[e]");
     }
     for (int k = 0; k < p->n_instr; k++) {
         const struct td_cuda_instr *s = &p->instr[k];
-        put(t, "            const T r%d = op_%s(r%d", p->n_operands + k, formulas[s->op].name, s->a);
+        put(t, "            const T r%d = held(op_%s(r%d", p->n_operands + k, formulas[s->op].name, s->a);
         if (has_parameter(s->op)) {
             put(t, s->b < 0 ? ", T(0)" : ", r%d", s->b);
             put(t, ", (T)%af", (double)s->parameter);
         } else if (s->b >= 0) {
             put(t, ", r%d", s->b);
         }
-        put(t, ");\n");
+        put(t, "));\n");
     }
 }
 
 static void put_loop(struct text *t, const struct td_cuda_fused *p)
 {
-    put(t, "template <int N> struct alignas(N * sizeof(T)) several { T v[N]; };\n"
+    put(t, "template <int N> struct alignas(N * sizeof(E)) several { E v[N]; };\n"
            "template <int N> static __device__ void go(const shape &s");
     for (int k = 0; k < p->n_operands; k++) {
-        put(t, ", const T *a%d", k);
+        put(t, ", const E *a%d", k);
     }
-    put(t, ", T *y, I n)\n{\n"
+    put(t, ", E *y, I n)\n{\n"
            "    (void)s;\n"
            "    for (I i = ((I)blockIdx.x * blockDim.x + threadIdx.x) * N; i < n;\n"
            "         i += (I)gridDim.x * blockDim.x * N) {\n");
@@ -162,7 +210,7 @@ static void put_loop(struct text *t, const struct td_cuda_fused *p)
     put_reads(t, p);
     put(t, "        several<N> out;\n#pragma unroll\n        for (int e = 0; e < N; e++) {\n");
     put_steps(t, p);
-    put(t, "            out.v[e] = r%d;\n        }\n        *(several<N> *)(y + i) = out;\n    }\n}\n",
+    put(t, "            out.v[e] = store(r%d);\n        }\n        *(several<N> *)(y + i) = out;\n    }\n}\n",
         p->n_operands + p->n_instr - 1);
 }
 
@@ -170,9 +218,9 @@ static void put_kernel(struct text *t, const struct td_cuda_fused *p, const char
 {
     put(t, "extern \"C\" __global__ void __launch_bounds__(%d) %s(shape s", TD_CUDA_MADE_THREADS, name);
     for (int k = 0; k < p->n_operands; k++) {
-        put(t, ", const T *a%d", k);
+        put(t, ", const E *a%d", k);
     }
-    put(t, ", T *y, long long n)\n{\n    go<%d>(s", width);
+    put(t, ", E *y, long long n)\n{\n    go<%d>(s", width);
     for (int k = 0; k < p->n_operands; k++) {
         put(t, ", a%d", k);
     }
@@ -183,20 +231,19 @@ static void put_kernel(struct text *t, const struct td_cuda_fused *p, const char
 
 static int widest(enum td_cuda_type type)
 {
-    return type == TD_CUDA_DOUBLE ? 2 : 4;
+    return type == TD_CUDA_DOUBLE ? 2 : is_short(type) ? 8 : 4;
 }
 
 char *td_cuda_fused_source(enum td_cuda_type type, const struct td_cuda_fused *p)
 {
-    const bool known = type == TD_CUDA_FLOAT || type == TD_CUDA_DOUBLE;
+    const bool known = type == TD_CUDA_FLOAT || type == TD_CUDA_DOUBLE || is_short(type);
     struct text t = {.at = known && p->n_patterns * p->rank <= MOST_WORDS ? td_calloc(1, TD_CUDA_FUSED_TEXT)
                                                                           : NULL};
     if (t.at == NULL) {
         return NULL;
     }
     const bool small = p->n < INT32_MAX; /* and a turn beyond it is no overflow */
-    put(&t, "typedef %s T;\ntypedef %s I;\n", type == TD_CUDA_DOUBLE ? "double" : "float",
-        small ? "unsigned" : "long long");
+    put_types(&t, type, small);
     put(&t, "struct shape { long long dim[%d], step[%d][%d]; };\n", p->rank > 0 ? p->rank : 1,
         p->n_patterns > 1 ? p->n_patterns - 1 : 1, p->rank > 0 ? p->rank : 1);
     put_formulas(&t, p);

@@ -1,6 +1,6 @@
 /* kernels/cuda/fused/fused_source.h - CUDA C of a kernel made for one fused node.
  *
- *   extern "C" __global__ void fused_one(shape s, const T *a0, .., T *y, long long n)   an element at a time
+ *   extern "C" __global__ void fused_one(shape s, const E *a0, .., E *y, long long n)   an element at a time
  *   extern "C" __global__ void fused_many(..)                                           16 bytes at a time
  *
  * shape: the dims, then the steps of the patterns but the first.
@@ -18,7 +18,7 @@
 
 enum { TD_CUDA_FUSED_TEXT = 48 << 10 }; /* bytes of a source at most */
 
-/* Returns new; NULL: there is no memory, it would be too long, or the type is none of FLOAT and DOUBLE. */
+/* Returns new; NULL: there is no memory, it would be too long, or the type is no float. */
 char *td_cuda_fused_source(enum td_cuda_type type, const struct td_cuda_fused *p);
 
 /* Runs the program by the kernels that were made of its source. y may be an operand of pattern 0. Returns

@@ -1,0 +1,87 @@
+/* kernels/cuda/nn/attention.c - the row of _Attention, of floats.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cuda/nn/attention.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "kernels/cuda/base/cuda_call.h"
+#include "kernels/cuda/rows.h"
+#include "kernels/linalg/attention.h"
+
+static_assert((int)TD_ATTENTION_DIV == (int)TD_CUDA_ATTENTION_DIV &&
+                  (int)TD_ATTENTION_DROP == (int)TD_CUDA_ATTENTION_DROP &&
+                  (int)TD_ATTENTION_STAGES == (int)TD_CUDA_ATTENTION_STAGES &&
+                  (int)TD_MAX_RANK == (int)TD_CUDA_ATTENTION_RANK,
+              "stages and axes are counted alike");
+
+/* Zeroed beyond the canonical axes. */
+static struct td_cuda_attention_steps steps_of(const struct td_attention_sizes *s, const int64_t *step)
+{
+    struct td_cuda_attention_steps out = {{0}};
+    memcpy(out.at, step, (size_t)s->rank * sizeof *step);
+    return out;
+}
+
+static void put_stages(const struct td_call *c, const struct td_attention_form *f,
+                       const struct td_attention_sizes *s, struct td_cuda_attention *a)
+{
+    a->n_stages = f->n_stages;
+    for (int i = 0; i < f->n_stages; i++) {
+        const struct td_attention_stage *from = &f->stage[i];
+        a->stage[i] = (struct td_cuda_attention_stage){
+            .kind = (int)from->kind, .after = from->after, .number = from->number};
+        if (from->operand >= 0) {
+            a->stage[i].operand = c->in[from->operand]->data;
+            a->stage[i].step = steps_of(s, s->stage_step[i]);
+        }
+    }
+}
+
+static enum td_code run(struct td_call *c, struct td_err *err)
+{
+    struct td_shape in[TD_ATTENTION_TENSORS + TD_ATTENTION_STAGES];
+    struct td_attention_form f;
+    struct td_attention_sizes s;
+    struct td_tensor *y;
+    TD_FAIL_IF(!td_attention_read(c->node, &f) || c->n_in > TD_ATTENTION_TENSORS + TD_ATTENTION_STAGES, err,
+               INVALID_ARGUMENT, "%s: it is no node that the compiler made", TD_NODE_STR(c->node));
+    for (int i = 0; i < c->n_in; i++) {
+        in[i] = c->in[i]->shape;
+    }
+    TD_TRY(td_attention_sizes_of(c->node, &f, in, &s, err));
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    struct td_cuda_attention a = {.rank = s.rank,
+                                  .depth = s.depth,
+                                  .width = s.width,
+                                  .batches = s.batches,
+                                  .copies = (float)s.copies,
+                                  .query = c->in[TD_ATTENTION_QUERY]->data,
+                                  .key = c->in[TD_ATTENTION_KEY]->data,
+                                  .value = c->in[TD_ATTENTION_VALUE]->data,
+                                  .out = y->data,
+                                  .of_query = steps_of(&s, s.step[TD_ATTENTION_QUERY]),
+                                  .of_key = steps_of(&s, s.step[TD_ATTENTION_KEY]),
+                                  .of_value = steps_of(&s, s.step[TD_ATTENTION_VALUE]),
+                                  .of_out = steps_of(&s, s.step[TD_ATTENTION_OUTPUT])};
+    memcpy(a.dim, s.dim, (size_t)s.rank * sizeof *a.dim);
+    put_stages(c, &f, &s, &a);
+    return s.batches == 0 ? TD_OK : td_cuda_launched(c, td_cuda_attend(&a, td_cuda_stream_of(c)), err);
+}
+
+static const char *refuse_others(const struct td_node *n)
+{
+    struct td_attention_form f;
+    return td_attention_read(n, &f) ? NULL : "only the compiler makes nodes of this op";
+}
+
+static const struct td_kernel rows[] = {{.name = "attention.cuda",
+                                         .device = TD_CUDA,
+                                         .types = {{"T", TD_BIT(TD_FLOAT)}},
+                                         .library = TD_LIB_MODULE,
+                                         .refuse = refuse_others,
+                                         .run = run},
+                                        {.name = NULL}};
+
+const struct td_op_rows td_cuda_rows_attention[] = {{"_Attention", rows}, {NULL, NULL}};

@@ -1,0 +1,222 @@
+/* kernels/cuda/nn/attention.cu - attention in one kernel: scores are never in memory as a whole.
+ *
+ *   a block    32 queries of one batch entry (8 where there are few), 128 columns of the result; it goes over
+ *              the keys, 32 at a time:
+ *                scores = query key^T, their stages     a warp has 4 rows (1), a thread one key of each
+ *                exponentials, and their sum so far     a row's are its warp's
+ *                result += exponentials value           a thread has 4 columns of each of its warp's rows
+ *   in the end the result is divided by the sum
+ *
+ * Each row keeps its largest score so far; what was added up is scaled when a larger one comes (Milakov and
+ * Gimelshein, "Online normalizer calculation for softmax", 2018). Stages behind the softmax multiply, or
+ * choose, what a value counts for, and leave the sum alone: they are done to the exponentials.
+ *
+ * NaN, infinities: as a softmax over the whole row has them. A row without a sum, all of it -inf, is NaN.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cuda/nn/attention.h"
+
+#include <cmath>
+
+#include "kernels/cuda/base/launch.cuh"
+
+namespace
+{
+
+constexpr int WARP = 32, WARPS = THREADS / WARP, KEYS = WARP, DEEP = 32, COLUMNS = 128,
+              OWN_COLUMNS = COLUMNS / WARP;
+constexpr unsigned ALL = 0xffffffff;
+
+__device__ int64_t batch_at(const td_cuda_attention &a, const td_cuda_attention_steps &s, int64_t batch)
+{
+    int64_t at = 0;
+    for (int k = 2; k < a.rank; k++) {
+        const int64_t up = batch / a.dim[k];
+        at += (batch - up * a.dim[k]) * s.at[k];
+        batch = up;
+    }
+    return at;
+}
+
+/* Where the tensors of a batch entry begin. */
+struct bases {
+    int64_t query, key, value, out, stage[TD_CUDA_ATTENTION_STAGES];
+};
+
+__device__ void find_bases(const td_cuda_attention &a, int64_t batch, bases *b)
+{
+    const int i = threadIdx.x;
+    if (i < a.n_stages) {
+        b->stage[i] = batch_at(a, a.stage[i].step, batch);
+    }
+    if (i == 0) {
+        b->query = batch_at(a, a.of_query, batch);
+        b->key = batch_at(a, a.of_key, batch);
+        b->value = batch_at(a, a.of_value, batch);
+        b->out = batch_at(a, a.of_out, batch);
+    }
+}
+
+__device__ float staged(const td_cuda_attention_stage &g, int64_t at, float x)
+{
+    if (g.kind >= TD_CUDA_ATTENTION_KEEP) {
+        const bool set = static_cast<const unsigned char *>(g.operand)[at] != 0;
+        return set == (g.kind == TD_CUDA_ATTENTION_KEEP) ? x : g.number;
+    }
+    const float by = g.operand != nullptr ? static_cast<const float *>(g.operand)[at] : g.number;
+    return g.kind == TD_CUDA_ATTENTION_ADD   ? x + by
+           : g.kind == TD_CUDA_ATTENTION_SUB ? x - by
+           : g.kind == TD_CUDA_ATTENTION_MUL ? x * by
+                                             : x / by;
+}
+
+/* The stages before or after the softmax, of the score of query t and key s. */
+__device__ float all_stages(const td_cuda_attention &a, const bases &b, bool after, int64_t t, int64_t s,
+                            float x)
+{
+    for (int i = 0; i < a.n_stages; i++) {
+        if (a.stage[i].after == after) {
+            x = staged(a.stage[i], b.stage[i] + t * a.stage[i].step.at[1] + s * a.stage[i].step.at[0], x);
+        }
+    }
+    return x;
+}
+
+/* to[r][c] = from[(first + r) * row + (left + c) * column] where that is inside; else 0. */
+template <int ROWS, int WIDE, int ROOM>
+__device__ void fetch(const float *from, int64_t row, int64_t column, int64_t first, int64_t rows,
+                      int64_t left, int64_t columns, float (*to)[ROOM])
+{
+    for (int e = threadIdx.x; e < ROWS * WIDE; e += THREADS) {
+        const int r = e / WIDE, c = e % WIDE;
+        const bool inside = first + r < rows && left + c < columns;
+        to[r][c] = inside ? from[(first + r) * row + (left + c) * column] : 0;
+    }
+}
+
+__device__ float warp_most(float x)
+{
+    for (int apart = WARP / 2; apart > 0; apart /= 2) {
+        x = fmaxf(x, __shfl_xor_sync(ALL, x, apart));
+    }
+    return x;
+}
+
+__device__ float warp_sum(float x)
+{
+    for (int apart = WARP / 2; apart > 0; apart /= 2) {
+        x += __shfl_xor_sync(ALL, x, apart);
+    }
+    return x;
+}
+
+/* What a row has come to: its largest score, and the sum of its exponentials. */
+struct running {
+    float most, sum;
+};
+
+/* The exponential of this thread's score; *shrink: what was added up is to be scaled by this. */
+__device__ float exponential(running *row, float score, float *shrink)
+{
+    const float most = fmaxf(row->most, warp_most(score)), shift = most == -INFINITY ? 0 : most;
+    const float e = expf(score - shift);
+    *shrink = row->most == -INFINITY ? 0 : expf(row->most - shift);
+    row->most = most;
+    row->sum = row->sum * *shrink + warp_sum(e);
+    return e;
+}
+
+template <int EACH>
+__global__ void __launch_bounds__(THREADS)
+    attention(const __grid_constant__ td_cuda_attention a, int64_t high, int64_t across, int64_t n)
+{
+    constexpr int ROWS = EACH * WARPS;
+    __shared__ float query[ROWS][DEEP + 1], key[KEYS][DEEP + 1], weight[ROWS][KEYS], value[KEYS][COLUMNS];
+    __shared__ bases b;
+    const int at = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
+        const int64_t left = i % across * COLUMNS, top = i / across % high * ROWS;
+        __syncthreads();
+        find_bases(a, i / across / high, &b);
+        __syncthreads();
+        running row[EACH];
+        float sum[EACH][OWN_COLUMNS] = {};
+        TD_UNROLL
+        for (int j = 0; j < EACH; j++) {
+            row[j] = {-INFINITY, 0};
+        }
+        for (int64_t first = 0; first < a.dim[0]; first += KEYS) {
+            float score[EACH] = {}, shrink[EACH];
+            for (int64_t deep = 0; deep < a.depth; deep += DEEP) {
+                fetch<ROWS, DEEP>(a.query + b.query, a.of_query.at[1], a.of_query.at[0], top, a.dim[1], deep,
+                                  a.depth, query);
+                fetch<KEYS, DEEP>(a.key + b.key, a.of_key.at[1], a.of_key.at[0], first, a.dim[0], deep,
+                                  a.depth, key);
+                __syncthreads();
+                for (int d = 0; d < DEEP; d++) {
+                    TD_UNROLL
+                    for (int j = 0; j < EACH; j++) {
+                        score[j] += query[warp + j * WARPS][d] * key[at][d];
+                    }
+                }
+                __syncthreads();
+            }
+            fetch<KEYS, COLUMNS>(a.value + b.value, a.of_value.at[1], a.of_value.at[0], first, a.dim[0], left,
+                                 a.width, value);
+            TD_UNROLL
+            for (int j = 0; j < EACH; j++) {
+                const int64_t t = top + warp + j * WARPS, s = first + at;
+                const bool inside = t < a.dim[1] && s < a.dim[0];
+                const float e = exponential(
+                    &row[j], inside ? all_stages(a, b, false, t, s, score[j]) : -INFINITY, &shrink[j]);
+                weight[warp + j * WARPS][at] = inside ? all_stages(a, b, true, t, s, e) : 0;
+            }
+            __syncthreads();
+            TD_UNROLL
+            for (int j = 0; j < EACH; j++) {
+                TD_UNROLL
+                for (int c = 0; c < OWN_COLUMNS; c++) {
+                    sum[j][c] *= shrink[j];
+                }
+            }
+            for (int k = 0; k < KEYS; k++) {
+                TD_UNROLL
+                for (int j = 0; j < EACH; j++) {
+                    const float w = weight[warp + j * WARPS][k];
+                    TD_UNROLL
+                    for (int c = 0; c < OWN_COLUMNS; c++) {
+                        sum[j][c] += w * value[k][at + c * WARP];
+                    }
+                }
+            }
+            __syncthreads();
+        }
+        TD_UNROLL
+        for (int j = 0; j < EACH; j++) {
+            const int64_t t = top + warp + j * WARPS;
+            TD_UNROLL
+            for (int c = 0; c < OWN_COLUMNS; c++) {
+                const int64_t d = left + at + c * WARP;
+                if (t < a.dim[1] && d < a.width) {
+                    a.out[b.out + t * a.of_out.at[1] + d * a.of_out.at[0]] =
+                        a.dim[0] == 0 ? 0 : sum[j][c] * (a.copies / row[j].sum);
+                }
+            }
+        }
+    }
+}
+
+template <int EACH> int run(const td_cuda_attention &a, td_cuda_stream *stream)
+{
+    constexpr int64_t ROWS = EACH * WARPS;
+    const int64_t high = (a.dim[1] + ROWS - 1) / ROWS, across = (a.width + COLUMNS - 1) / COLUMNS;
+    const int64_t n = a.batches * high * across;
+    return td_cuda_blocks(attention<EACH>, n, stream, a, high, across, n);
+}
+
+} // namespace
+
+int td_cuda_attend(const struct td_cuda_attention *a, struct td_cuda_stream *stream)
+{
+    return a->dim[1] <= WARPS ? run<1>(*a, stream) : run<4>(*a, stream);
+}

@@ -1,0 +1,262 @@
+/* tests/host_cuda/attention_test.c - attention as kernels/cuda/nn/attention.cu makes it, against the formula
+ * in double: sizes that are less than a block, one and several, layouts that are stepped through, stages
+ * before and behind the softmax, rows that are masked, and no keys at all.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "kernels/cuda/nn/attention.h"
+#include "tests/test.h"
+
+enum { GUARD = 16 };
+
+static uint64_t drawn = 5;
+
+static double draw(void)
+{
+    drawn = drawn * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (double)(drawn >> 40) / (double)(1 << 23) - 1;
+}
+
+static struct td_cuda_stream *stream;
+
+static void *send(const void *host, size_t bytes)
+{
+    void *there;
+    CHECK_INT(td_cuda_allocate(0, stream, bytes + 1, &there), 0);
+    CHECK_INT(td_cuda_copy(0, stream, TD_CUDA_TO_DEVICE, there, host, bytes), 0);
+    CHECK_INT(td_cuda_stream_wait(0, stream), 0);
+    return there;
+}
+
+static float *floats(int64_t n)
+{
+    float *x = malloc((size_t)(n + 1) * sizeof *x);
+    CHECK(x != NULL);
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = (float)draw();
+    }
+    return x;
+}
+
+/* Two batch axes, heads and rows: dim {S, T, heads, rows}. */
+struct sizes {
+    int64_t keys, queries, heads, rows, depth, width;
+};
+
+/* [rows, length, heads, width], as layers keep it, or [rows, heads, length, width]. */
+static struct td_cuda_attention_steps steps(const struct sizes *z, int64_t length, int64_t width, bool split)
+{
+    struct td_cuda_attention_steps s = {
+        {1, split ? width : z->heads * width, split ? length * width : width, z->heads * length * width}};
+    return s;
+}
+
+/* A case: what the host has is `here`. */
+struct both {
+    struct td_cuda_attention here, there;
+    float *want;
+    int64_t n; /* elements of the result */
+};
+
+static void give(const float **here, const float **there, int64_t n)
+{
+    *here = floats(n);
+    *there = send(*here, (size_t)n * sizeof(float));
+}
+
+static void make(struct both *b, const struct sizes *z, bool split)
+{
+    const int64_t all = z->heads * z->rows;
+    *b = (struct both){.n = all * z->queries * z->width};
+    struct td_cuda_attention *a = &b->here;
+    *a = (struct td_cuda_attention){.rank = 4,
+                                    .dim = {z->keys, z->queries, z->heads, z->rows},
+                                    .depth = z->depth,
+                                    .width = z->width,
+                                    .batches = all,
+                                    .copies = 1,
+                                    .of_query = steps(z, z->queries, z->depth, split),
+                                    .of_key = steps(z, z->keys, z->depth, !split),
+                                    .of_value = steps(z, z->keys, z->width, split),
+                                    .of_out = steps(z, z->queries, z->width, split)};
+    b->there = *a;
+    give(&a->query, &b->there.query, all * z->queries * z->depth);
+    give(&a->key, &b->there.key, all * z->keys * z->depth);
+    give(&a->value, &b->there.value, all * z->keys * z->width);
+    b->want = floats(b->n + GUARD);
+    a->out = b->want;
+    b->there.out = send(b->want, (size_t)(b->n + GUARD) * sizeof(float));
+}
+
+static void add_number(struct both *b, int kind, bool after, float number)
+{
+    const struct td_cuda_attention_stage s = {.kind = kind, .after = after, .number = number};
+    b->here.stage[b->here.n_stages++] = b->there.stage[b->there.n_stages++] = s;
+}
+
+/* An operand [rows, 1, T or 1, S], of float, or of bool: false where a number drawn is below `least`. */
+static void add_operand(struct both *b, int kind, bool after, bool by_query, double least, float number)
+{
+    const int64_t keys = b->here.dim[0], queries = by_query ? b->here.dim[1] : 1;
+    const int64_t n = b->here.dim[3] * queries * keys;
+    struct td_cuda_attention_stage s = {.kind = kind,
+                                        .after = after,
+                                        .number = number,
+                                        .step = {{1, by_query ? keys : 0, 0, queries * keys}}};
+    float *x = floats(n);
+    unsigned char *chosen = malloc((size_t)n + 1);
+    CHECK(chosen != NULL);
+    for (int64_t i = 0; i < n; i++) {
+        chosen[i] = (double)x[i] >= least;
+    }
+    const bool chooses = kind >= TD_CUDA_ATTENTION_KEEP;
+    s.operand = chooses ? (const void *)chosen : (const void *)x;
+    b->here.stage[b->here.n_stages++] = s;
+    s.operand = send(s.operand, (size_t)n * (chooses ? 1 : sizeof(float)));
+    b->there.stage[b->there.n_stages++] = s;
+}
+
+/* ------------------------------------------------------------------ the formula */
+
+static int64_t at(const struct td_cuda_attention *a, const struct td_cuda_attention_steps *s, int64_t batch)
+{
+    return batch % a->dim[2] * s->at[2] + batch / a->dim[2] * s->at[3];
+}
+
+static double staged(const struct td_cuda_attention *a, bool after, int64_t batch, int64_t t, int64_t s,
+                     double x)
+{
+    for (int i = 0; i < a->n_stages; i++) {
+        const struct td_cuda_attention_stage *g = &a->stage[i];
+        const int64_t from = at(a, &g->step, batch) + t * g->step.at[1] + s * g->step.at[0];
+        if (g->after != after) {
+            continue;
+        }
+        if (g->kind >= TD_CUDA_ATTENTION_KEEP) {
+            const bool set = ((const unsigned char *)g->operand)[from] != 0;
+            x = set == (g->kind == TD_CUDA_ATTENTION_KEEP) ? x : (double)g->number;
+            continue;
+        }
+        const double by = g->operand == NULL ? (double)g->number : (double)((const float *)g->operand)[from];
+        x = g->kind == TD_CUDA_ATTENTION_ADD   ? x + by
+            : g->kind == TD_CUDA_ATTENTION_SUB ? x - by
+            : g->kind == TD_CUDA_ATTENTION_MUL ? x * by
+                                               : x / by;
+    }
+    return x;
+}
+
+static void attend_row(const struct td_cuda_attention *a, int64_t batch, int64_t t)
+{
+    const float *q = a->query + at(a, &a->of_query, batch), *k = a->key + at(a, &a->of_key, batch),
+                *v = a->value + at(a, &a->of_value, batch);
+    double score[512], most = -INFINITY, sum = 0;
+    CHECK(a->dim[0] <= 512);
+    for (int64_t s = 0; s < a->dim[0]; s++) {
+        score[s] = 0;
+        for (int64_t d = 0; d < a->depth; d++) {
+            score[s] += (double)q[t * a->of_query.at[1] + d] * (double)k[s * a->of_key.at[1] + d];
+        }
+        score[s] = staged(a, false, batch, t, s, score[s]);
+        most = score[s] > most ? score[s] : most;
+    }
+    for (int64_t s = 0; s < a->dim[0]; s++) {
+        score[s] = exp(score[s] - most);
+        sum += score[s];
+    }
+    for (int64_t d = 0; d < a->width; d++) {
+        double y = 0;
+        for (int64_t s = 0; s < a->dim[0]; s++) {
+            y += staged(a, true, batch, t, s, score[s] / sum) * (double)v[s * a->of_value.at[1] + d];
+        }
+        a->out[at(a, &a->of_out, batch) + t * a->of_out.at[1] + d] = (float)(y * (double)a->copies);
+    }
+}
+
+static void check(struct both *b)
+{
+    float *got = floats(b->n + GUARD);
+    for (int64_t i = 0; i < b->here.batches * b->here.dim[1]; i++) {
+        attend_row(&b->here, i / b->here.dim[1], i % b->here.dim[1]);
+    }
+    CHECK_INT(td_cuda_attend(&b->there, stream), 0);
+    CHECK_INT(
+        td_cuda_copy(0, stream, TD_CUDA_TO_HOST, got, b->there.out, (size_t)(b->n + GUARD) * sizeof *got), 0);
+    CHECK_INT(td_cuda_stream_wait(0, stream), 0);
+    for (int64_t i = 0; i < b->n; i++) {
+        const float d = got[i] - b->want[i];
+        CHECK(isnan(b->want[i]) ? isnan(got[i]) : fabsf(d) <= 1e-5F + 1e-5F * fabsf(b->want[i]));
+    }
+    for (int64_t i = b->n; i < b->n + GUARD; i++) {
+        CHECK(got[i] == b->want[i]);
+    }
+    free(got);
+}
+
+/* ------------------------------------------------------------------ cases */
+
+static const struct sizes many[] = {{1, 1, 1, 1, 1, 1},    {5, 3, 2, 2, 4, 3},      {33, 8, 1, 2, 32, 16},
+                                    {32, 9, 2, 1, 33, 32}, {70, 33, 1, 1, 65, 129}, {64, 32, 2, 1, 64, 128}};
+
+TEST(every_size_and_layout)
+{
+    CHECK_INT(td_cuda_stream_new(0, &stream), 0);
+    for (size_t k = 0; k < sizeof many / sizeof *many; k++) {
+        for (int split = 0; split < 2; split++) {
+            struct both b;
+            make(&b, &many[k], split != 0);
+            add_number(&b, TD_CUDA_ATTENTION_MUL, false, 3);
+            check(&b);
+        }
+    }
+}
+
+TEST(stages)
+{
+    CHECK_INT(td_cuda_stream_new(0, &stream), 0);
+    for (size_t k = 0; k < sizeof many / sizeof *many; k++) {
+        struct both b;
+        make(&b, &many[k], true);
+        b.here.copies = b.there.copies = 2;
+        add_number(&b, TD_CUDA_ATTENTION_DIV, false, 0.5F);
+        add_operand(&b, TD_CUDA_ATTENTION_ADD, false, true, 0, 0);
+        add_operand(&b, TD_CUDA_ATTENTION_KEEP, false, false, -0.5, -1e9F);
+        add_operand(&b, TD_CUDA_ATTENTION_SUB, false, false, 0, 0);
+        add_operand(&b, TD_CUDA_ATTENTION_MUL, true, true, 0, 0);
+        add_operand(&b, TD_CUDA_ATTENTION_DROP, true, true, 0.5, 0);
+        check(&b);
+    }
+}
+
+/* Whole blocks of keys, and whole rows, are -inf; a larger score comes in the last block. */
+TEST(rows_that_are_masked)
+{
+    const struct sizes z = {100, 10, 1, 1, 8, 5};
+    struct both b;
+    CHECK_INT(td_cuda_stream_new(0, &stream), 0);
+    make(&b, &z, false);
+    unsigned char mask[1000];
+    for (int i = 0; i < 1000; i++) {
+        const int t = i / 100, s = i % 100;
+        mask[i] = t == 4 ? 0 : t == 5 ? s >= 64 : t == 6 ? s == 99 : t == 7 ? s < 3 : 1;
+    }
+    struct td_cuda_attention_stage s = {
+        .kind = TD_CUDA_ATTENTION_KEEP, .number = -INFINITY, .operand = mask, .step = {{1, 100, 0, 0}}};
+    b.here.stage[b.here.n_stages++] = s;
+    s.operand = send(mask, sizeof mask);
+    b.there.stage[b.there.n_stages++] = s;
+    check(&b);
+    CHECK(isnan(b.want[4 * 5]) && !isnan(b.want[5 * 5]));
+}
+
+TEST(no_keys)
+{
+    const struct sizes z = {0, 3, 1, 2, 4, 5};
+    struct both b;
+    CHECK_INT(td_cuda_stream_new(0, &stream), 0);
+    make(&b, &z, true);
+    check(&b);
+}
+
+TEST_MAIN(RUN(every_size_and_layout) RUN(stages) RUN(rows_that_are_masked) RUN(no_keys))
