@@ -19,7 +19,7 @@ td_cuda_room(base ROWS cells cublaslt cudnn describe device indices libraries ma
   shared_object steps
   KERNELS combine runtime sort swap)
 td_cuda_room(array FAMILIES cast gather move pick ramp select ROWS diagonal scatter segment slice view)
-td_cuda_room(math FAMILIES arg classes clip complex elementwise matmul random reduce scan search special top ROWS
+td_cuda_room(math FAMILIES arg classes clip complex cross elementwise matmul random reduce scan search special top ROWS
   einsum KERNELS integers reduce_integers)
 td_cuda_room(nn FAMILIES adam conv fake_quant loss lrn norm picture pool resize rnn softmax)
 td_cuda_room(fused FAMILIES fused ROWS fused_posts fused_program fused_source)

@@ -1,0 +1,26 @@
+/* kernels/cuda/math/cross.c - rows of Cross.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cuda/math/cross.h"
+
+#include "kernels/cuda/base/cuda_call.h"
+#include "kernels/cuda/rows.h"
+
+static enum td_code run(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *y;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    return td_cuda_launched(c,
+                            td_cuda_cross(td_cuda_type_of(y->dtype), c->in[0]->data, c->in[1]->data, y->data,
+                                          td_tensor_count(y) / 3, td_cuda_stream_of(c)),
+                            err);
+}
+
+static const struct td_kernel rows[] = {{.name = "cross.cuda",
+                                         .device = TD_CUDA,
+                                         .types = {{"T", TD_CUDA_REALS}},
+                                         .library = TD_LIB_MODULE,
+                                         .run = run},
+                                        {.name = NULL}};
+
+const struct td_op_rows td_cuda_rows_cross[] = {{"Cross", rows}, {NULL, NULL}};
