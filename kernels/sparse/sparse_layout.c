@@ -453,6 +453,7 @@ const struct td_op td_ops_sparse_layout[] = {
      .sig = "(input_indices:int64, input_values:T, input_shape:int64) -> (output_indices:int64, "
             "output_values:T) "
             "{T:type}",
+     .host_in = 4,
      .infer = reorder_infer,
      .kernels = TD_KERNEL("sparse_layout.cpu", reorder_run, {"T", VALUES}),
      .grad = td_sparse_reorder_grad},

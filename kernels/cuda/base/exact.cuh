@@ -10,8 +10,16 @@ __device__ inline float td_cuda_times(float a, float b)
 {
     return __fmul_rn(a, b);
 }
+__device__ inline double td_cuda_times(double a, double b)
+{
+    return __dmul_rn(a, b);
+}
 #else
 inline float td_cuda_times(float a, float b)
+{
+    return a * b;
+}
+inline double td_cuda_times(double a, double b)
 {
     return a * b;
 }
