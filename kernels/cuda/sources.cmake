@@ -21,7 +21,7 @@ td_cuda_room(base ROWS cells cublaslt cudnn describe device indices libraries ma
 td_cuda_room(array FAMILIES cast gather move pick ramp select ROWS diagonal scatter segment slice view)
 td_cuda_room(math FAMILIES arg bins classes clip complex cross elementwise matmul random reduce scan search special top ROWS
   einsum KERNELS integers reduce_integers)
-td_cuda_room(nn FAMILIES adam canvas conv dilation fake_quant loss lrn norm picture pool quantize resize rnn softmax
+td_cuda_room(nn FAMILIES adam canvas conv dilation fake_quant loss lrn norm picture pool quantize resize rnn rnn_grad softmax
   ROWS pool_places)
 td_cuda_room(sparse FAMILIES entries reorder spmm)
 td_cuda_room(fused FAMILIES fused ROWS fused_posts fused_program fused_source)

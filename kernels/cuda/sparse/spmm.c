@@ -44,8 +44,8 @@ static enum td_code run(struct td_call *c, struct td_err *err)
     error = error != 0 ? error : td_cuda_sort_run(&sort, (int32_t)s.rows, stream);
     const struct td_cuda_spmm_data d = {
         .keys = sort.keys, .order = sort.order, .a = c->in[1]->data, .b = b->data, .y = y->data};
-    return td_cuda_launched(c, error != 0 ? error : td_cuda_spmm_run(td_cuda_type_of(y->dtype), &s, &d, stream),
-                            err);
+    return td_cuda_launched(
+        c, error != 0 ? error : td_cuda_spmm_run(td_cuda_type_of(y->dtype), &s, &d, stream), err);
 }
 
 static const struct td_kernel rows[] = {

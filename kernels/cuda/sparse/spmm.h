@@ -28,7 +28,7 @@ struct td_cuda_spmm_data {
     void *y;
 };
 int td_cuda_spmm_run(enum td_cuda_type type, const struct td_cuda_spmm *s, const struct td_cuda_spmm_data *d,
-                 struct td_cuda_stream *stream);
+                     struct td_cuda_stream *stream);
 
 #ifdef __cplusplus
 }
