@@ -1,5 +1,5 @@
 /* kernels/cuda/array/move.c - rows of ops that put elements elsewhere: Transpose, and whole tensors of parts
- * (Pack, Concat, ConcatV2, ParallelConcat) and their ways back (Unpack, Split, SplitV, _Rows); IdentityN.
+ * (Pack, Concat, ConcatV2, ParallelConcat) and their ways back (Unpack, Split, SplitV); IdentityN.
  *
  *   a part of a whole:   outer runs of `chunk` elements, `pitch` apart in the whole, the first at `at`
  *
@@ -174,16 +174,6 @@ static enum td_code run_split_v(struct td_call *c, struct td_err *err)
     return split(c, c->in[0], td_tensor_int(c->in[2], 0), err);
 }
 
-/* One part alone. */
-static enum td_code run_rows(struct td_call *c, struct td_err *err)
-{
-    struct td_tensor *y;
-    TD_TRY(td_out(c, 0, NULL, &y, err));
-    struct part p = first_part(&c->in[0]->shape, 0);
-    p.chunk = td_attr_int(c->node, "from") * td_shape_range(&y->shape, 1, y->shape.rank);
-    return take(&p, y) ? cut(c, &p, c->in[0], y, err) : TD_OK;
-}
-
 static enum td_code run_identity_n(struct td_call *c, struct td_err *err)
 {
     for (int i = 0; i < c->n_out; i++) {
@@ -214,7 +204,6 @@ ROWS(parallel, )
 ROWS(unpack, )
 ROWS(split, )
 ROWS(split_v, )
-ROWS(rows, )
 ROWS(identity_n, )
 
 const struct td_op_rows td_cuda_rows_move[] = {{"Transpose", rows_transpose},
@@ -226,6 +215,5 @@ const struct td_op_rows td_cuda_rows_move[] = {{"Transpose", rows_transpose},
                                                {"Unpack", rows_unpack},
                                                {"Split", rows_split},
                                                {"SplitV", rows_split_v},
-                                               {"_Rows", rows_rows},
                                                {"IdentityN", rows_identity_n},
                                                {NULL, NULL}};

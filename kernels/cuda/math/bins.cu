@@ -1,5 +1,5 @@
-/* kernels/cuda/math/bins.cu - counts of values, a thread a value. Counts are integers: in which order they are
- * raised makes no difference.
+/* kernels/cuda/math/bins.cu - counts of values, a thread a value. Counts are integers: in which order they
+ * are raised makes no difference.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/math/bins.h"

@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* n values, `length` of them a row of y [rows, size]: value v of row r is of bin r * size + v. Those from size
- * on are left out, those below zero refused. */
+/* n values, `length` of them a row of y [rows, size]: value v of row r is of bin r * size + v. Those from
+ * size on are left out, those below zero refused. */
 struct td_cuda_bins {
     struct td_cuda_indices values;
     int64_t n, length, size;

@@ -18,8 +18,7 @@ template <class T> __global__ void cross(const T *a, const T *b, T *y, int64_t n
 {
     for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
         const int64_t row = i / 3 * 3, j = row + (i + 1) % 3, k = row + (i + 2) % 3;
-        y[i] = td_cuda_store<T>::of(
-            difference(rounded_product(a[j], b[k]), rounded_product(a[k], b[j])));
+        y[i] = td_cuda_store<T>::of(difference(rounded_product(a[j], b[k]), rounded_product(a[k], b[j])));
     }
 }
 

@@ -98,10 +98,8 @@ __device__ double cell_at(const td_cuda_projection &s, const T *image, float row
     if (!(r >= 0 && r < static_cast<double>(s.rows) && c >= 0 && c < static_cast<double>(s.columns))) {
         return s.outside;
     }
-    return static_cast<double>(
-        td_cuda_load(image[(static_cast<int64_t>(row) * s.columns + static_cast<int64_t>(column)) *
-                               s.channels +
-                           k]));
+    return static_cast<double>(td_cuda_load(
+        image[(static_cast<int64_t>(row) * s.columns + static_cast<int64_t>(column)) * s.channels + k]));
 }
 
 __device__ float between(float left, float a, float right, float b)
@@ -134,10 +132,8 @@ template <class T> __global__ void project(td_cuda_projection s, int64_t pixels)
     for (int64_t p = td_cuda_first(); p < pixels; p += td_cuda_stride()) {
         const int64_t j = p % s.out_columns, up = p / s.out_columns, i = up % s.out_rows;
         const int64_t number = up / s.out_rows;
-        const float *const t =
-            static_cast<const float *>(s.transform) + (s.transforms == 1 ? 0 : 8 * number);
-        const T *const image =
-            static_cast<const T *>(s.x) + number * s.rows * s.columns * s.channels;
+        const float *const t = static_cast<const float *>(s.transform) + (s.transforms == 1 ? 0 : 8 * number);
+        const T *const image = static_cast<const T *>(s.x) + number * s.rows * s.columns * s.channels;
         const float x = static_cast<float>(j), z = static_cast<float>(i);
         const float by = td_cuda_times(t[6], x) + td_cuda_times(t[7], z) + 1;
         const float column = by == 0 ? -1 : bring_back(s.fill, line_of(t, x, z) / by, s.columns);

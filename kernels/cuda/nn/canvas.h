@@ -10,9 +10,9 @@
 extern "C" {
 #endif
 
-/* x, y [images, rows, columns, channels], of float or half, and on each the outlines of `boxes` boxes [images,
- * boxes, 4], in parts of the image, a later one over an earlier one. colours [n_colours, width], taken in
- * turn; none: ten of our own, or white on one channel. */
+/* x, y [images, rows, columns, channels], of float or half, and on each the outlines of `boxes` boxes
+ * [images, boxes, 4], in parts of the image, a later one over an earlier one. colours [n_colours, width],
+ * taken in turn; none: ten of our own, or white on one channel. */
 struct td_cuda_drawing {
     int64_t images, rows, columns, channels, boxes, n_colours, width;
     const void *x, *box, *colour; /* box, colour: floats */

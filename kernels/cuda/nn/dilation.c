@@ -1,6 +1,7 @@
 /* kernels/cuda/nn/dilation.c - rows of Dilation2D and its gradients.
  *
- *   gradients   where maxima came from -> keys -> sorted -> each place takes its gradients in order (combine.h)
+ *   gradients   where maxima came from -> keys -> sorted -> each place takes its gradients in order
+ *               (combine.h)
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/nn/dilation.h"

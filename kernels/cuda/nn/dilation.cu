@@ -16,10 +16,10 @@ template <class T> using wide = typename td_cuda_wide<T>::type;
 /* The least finite number: the greatest of no taps. */
 template <class T> __device__ wide<T> lowest()
 {
-    return std::is_same_v<T, __half> ? static_cast<wide<T>>(-65504)
-           : std::is_same_v<T, __nv_bfloat16>
-               ? static_cast<wide<T>>(-0x1.fep127)
-               : (sizeof(T) == sizeof(float) ? static_cast<wide<T>>(-FLT_MAX) : static_cast<wide<T>>(-DBL_MAX));
+    return std::is_same_v<T, __half>          ? static_cast<wide<T>>(-65504)
+           : std::is_same_v<T, __nv_bfloat16> ? static_cast<wide<T>>(-0x1.fep127)
+                                              : (sizeof(T) == sizeof(float) ? static_cast<wide<T>>(-FLT_MAX)
+                                                                            : static_cast<wide<T>>(-DBL_MAX));
 }
 
 __device__ int64_t first_inside(const td_cuda_axis &a, int64_t out)
@@ -44,7 +44,8 @@ template <class T> __device__ found<T> seek(const td_cuda_dilation &s, int64_t i
     const T *const x = static_cast<const T *>(s.x), *const filter = static_cast<const T *>(s.filter);
     const int64_t channel = i % s.channels;
     const td_cuda_cell out = td_cuda_out_cell(s.axis, i / s.channels);
-    td_cuda_cell in = {out.batch, {0, first_inside(s.axis[1], out.at[1]), first_inside(s.axis[2], out.at[2])}};
+    td_cuda_cell in = {out.batch,
+                       {0, first_inside(s.axis[1], out.at[1]), first_inside(s.axis[2], out.at[2])}};
     found<T> best = {lowest<T>(), element_of(s, in, channel), channel};
     for (int64_t t = 0; t < td_cuda_taps(s.axis); t++) {
         if (!td_cuda_tap_in(s.axis, out, td_cuda_tap(s.axis, t), &in)) {

@@ -120,7 +120,8 @@ template <class T> __global__ void norm_global(td_cuda_norm s, const T *x, T *y,
 {
     using W = typename td_cuda_wide<T>::type;
     const T *const scale = static_cast<const T *>(s.scale), *const offset = static_cast<const T *>(s.offset);
-    const T *const mean = static_cast<const T *>(s.mean), *const variance = static_cast<const T *>(s.variance);
+    const T *const mean = static_cast<const T *>(s.mean);
+    const T *const variance = static_cast<const T *>(s.variance);
     for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
         const int64_t c = i / s.inner % s.channels;
         const W by = 1 / sqrt(td_cuda_load(variance[c]) + static_cast<W>(s.epsilon)) *

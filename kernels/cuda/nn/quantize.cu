@@ -47,8 +47,7 @@ int64_t parts_of(const td_cuda_ranges &s)
 /* ------------------------------------------------------------------ ends */
 
 /* What is no number has no say. */
-template <class T>
-__global__ void ends(td_cuda_ranges s, int64_t parts, const T *x, T *least, T *most)
+template <class T> __global__ void ends(td_cuda_ranges s, int64_t parts, const T *x, T *least, T *most)
 {
     __shared__ T shared[THREADS];
     const int64_t cells = cells_of(s), each = (cells + parts - 1) / parts;
@@ -123,7 +122,8 @@ template <class T> __global__ void pass(td_cuda_ranges s, const T *dy, const T *
 {
     for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
         const int64_t k = slice_of(s, i);
-        const bool inside = x[i] >= static_cast<const T *>(s.min)[k] && x[i] <= static_cast<const T *>(s.max)[k];
+        const bool inside =
+            x[i] >= static_cast<const T *>(s.min)[k] && x[i] <= static_cast<const T *>(s.max)[k];
         dx[i] = inside ? dy[i] : T(0);
     }
 }
@@ -140,14 +140,13 @@ struct run_rounding {
         line<T> *const lines = static_cast<line<T> *>(s->work);
         T *const least = reinterpret_cast<T *>(lines + s->depth), *const most = least + parts * s->depth;
         const T *const from = static_cast<const T *>(x);
-        int error = r->given ? 0
-                             : td_cuda_blocks(ends<T>, parts * s->depth, stream, *s, parts, from, least, most);
+        int error =
+            r->given ? 0 : td_cuda_blocks(ends<T>, parts * s->depth, stream, *s, parts, from, least, most);
         if (error == 0) {
             error = td_cuda_over(lines_of_levels<T>, s->depth, stream, *s, *r, parts, least, most, lines);
         }
-        return error != 0
-                   ? error
-                   : td_cuda_over(round_to<T>, n, stream, *s, *r, lines, from, static_cast<T *>(y), n);
+        return error != 0 ? error
+                          : td_cuda_over(round_to<T>, n, stream, *s, *r, lines, from, static_cast<T *>(y), n);
     }
 };
 
@@ -236,8 +235,9 @@ struct run_quantize {
     td_cuda_stream *stream;
     template <class T> int operator()(T) const
     {
-        return td_cuda_over(quantize<T>, count_of(*s), stream, *s, *l, static_cast<const line<float> *>(s->work),
-                            static_cast<const float *>(x), static_cast<T *>(y), count_of(*s));
+        return td_cuda_over(quantize<T>, count_of(*s), stream, *s, *l,
+                            static_cast<const line<float> *>(s->work), static_cast<const float *>(x),
+                            static_cast<T *>(y), count_of(*s));
     }
 };
 
@@ -262,8 +262,8 @@ __global__ void dequantize(td_cuda_ranges s, td_cuda_levels l, const T *x, Y *y,
 {
     for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
         const int64_t k = slice_of(s, i);
-        const line<float> at = dequantizer(l, static_cast<const float *>(s.min)[k],
-                                           static_cast<const float *>(s.max)[k]);
+        const line<float> at =
+            dequantizer(l, static_cast<const float *>(s.min)[k], static_cast<const float *>(s.max)[k]);
         y[i] = td_cuda_store<Y>::of(td_cuda_times(static_cast<float>(x[i]) + at.min, at.scale) + at.max);
     }
 }
@@ -280,10 +280,7 @@ struct run_dequantize {
         return td_cuda_over(dequantize<T, Y>, count_of(*s), stream, *s, *l, static_cast<const T *>(x),
                             static_cast<Y *>(y), count_of(*s));
     }
-    template <class T> int operator()(T) const
-    {
-        return bfloat16 ? to<T, __nv_bfloat16>() : to<T, float>();
-    }
+    template <class T> int operator()(T) const { return bfloat16 ? to<T, __nv_bfloat16>() : to<T, float>(); }
 };
 
 /* The integers that levels are. */

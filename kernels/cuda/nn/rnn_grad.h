@@ -22,8 +22,8 @@ struct td_cuda_lstm_back {
 };
 int td_cuda_lstm_step_back(const struct td_cuda_lstm_back *s, struct td_cuda_stream *stream);
 
-/* Gradients of the peepholes [cell]: sums over all rows of gates [steps batch, 4 cell] times the states before
- * a step, cs_prev and then cs [steps batch, cell], or that after it (o). */
+/* Gradients of the peepholes [cell]: sums over all rows of gates [steps batch, 4 cell] times the states
+ * before a step, cs_prev and then cs [steps batch, cell], or that after it (o). */
 struct td_cuda_peepholes {
     int64_t rows, batch, cell;
     const void *gates, *cs_prev, *cs;

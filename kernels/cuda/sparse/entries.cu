@@ -64,9 +64,9 @@ template <class Op, class T> __global__ void with_dense(td_cuda_entries s)
     for (int64_t i = td_cuda_first(); i < s.n; i += td_cuda_stride()) {
         int64_t at;
         W y = 0;
-        const bool goes =
-            place_of(s, i, &at) && Op::of(static_cast<W>(td_cuda_load(static_cast<const T *>(s.values)[i])),
-                                          static_cast<W>(td_cuda_load(static_cast<const T *>(s.dense)[at])), &y);
+        const bool goes = place_of(s, i, &at) &&
+                          Op::of(static_cast<W>(td_cuda_load(static_cast<const T *>(s.values)[i])),
+                                 static_cast<W>(td_cuda_load(static_cast<const T *>(s.dense)[at])), &y);
         static_cast<T *>(s.y)[i] = td_cuda_store<T>::of(y);
         if (!goes) {
             td_cuda_refuse(s.fault);
@@ -77,10 +77,7 @@ template <class Op, class T> __global__ void with_dense(td_cuda_entries s)
 template <class Op> struct run_with {
     const td_cuda_entries *s;
     td_cuda_stream *stream;
-    template <class T> int operator()(T) const
-    {
-        return td_cuda_over(with_dense<Op, T>, s->n, stream, *s);
-    }
+    template <class T> int operator()(T) const { return td_cuda_over(with_dense<Op, T>, s->n, stream, *s); }
 };
 
 /* ------------------------------------------------------------------ places that a map leaves out */

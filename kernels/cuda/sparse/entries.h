@@ -14,9 +14,9 @@ extern "C" {
 /* Refuses n keys unless each is above the one before it. */
 int td_cuda_must_ascend(const int32_t *keys, int64_t n, int32_t *fault, struct td_cuda_stream *stream);
 
-/* y[i] = values[i] op what dense has where entry i is, n entries of a tensor of these sizes: dense has the last
- * `rank` of its axes, or size 1 along them (step 0). Indices outside are refused, and integers divided by
- * zero. */
+/* y[i] = values[i] op what dense has where entry i is, n entries of a tensor of these sizes: dense has the
+ * last `rank` of its axes, or size 1 along them (step 0). Indices outside are refused, and integers divided
+ * by zero. */
 enum td_cuda_entry_op { TD_CUDA_ENTRY_ADD, TD_CUDA_ENTRY_MULTIPLY, TD_CUDA_ENTRY_DIVIDE };
 struct td_cuda_entries {
     const int64_t *indices; /* [n, tuples.depth] */

@@ -1,4 +1,5 @@
-/* kernels/cuda/sparse/reorder.c - rows of SparseReorder: the order of the entries, then they are picked by it.
+/* kernels/cuda/sparse/reorder.c - rows of SparseReorder: the order of the entries, then they are picked by
+ * it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/sparse/reorder.h"

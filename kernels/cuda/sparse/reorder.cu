@@ -92,6 +92,6 @@ int td_cuda_reorder(const struct td_cuda_reordering *given, struct td_cuda_strea
     }
     return error != 0 || order == given->order
                ? error
-               : td_cuda_over(compose, s.n, stream, static_cast<const int32_t *>(nullptr), order, given->order,
-                              s.n);
+               : td_cuda_over(compose, s.n, stream, static_cast<const int32_t *>(nullptr), order,
+                              given->order, s.n);
 }

@@ -11,9 +11,9 @@
 extern "C" {
 #endif
 
-/* order [n]: the entries of indices [n, tuples.depth] in row-major order, equal ones as they stand; by as many
- * sorts as 32 bits of key make necessary, the last axes first. An index outside of its axis counts as the place
- * next to it. sort: room for n; order is other room. */
+/* order [n]: the entries of indices [n, tuples.depth] in row-major order, equal ones as they stand; by as
+ * many sorts as 32 bits of key make necessary, the last axes first. An index outside of its axis counts as
+ * the place next to it. sort: room for n; order is other room. */
 struct td_cuda_reordering {
     const int64_t *indices;
     struct td_cuda_tuples tuples;

@@ -1,5 +1,5 @@
-/* kernels/cuda/sparse/spmm.cu - a sparse matrix times a dense one: each row of y takes its entries in the order
- * in which they stand, by the group of threads that has its first one.
+/* kernels/cuda/sparse/spmm.cu - a sparse matrix times a dense one: each row of y takes its entries in the
+ * order in which they stand, by the group of threads that has its first one.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/sparse/spmm.h"
@@ -47,8 +47,7 @@ template <class T, class W> __device__ T stored(W x)
     }
 }
 
-template <class T>
-__global__ void multiply(td_cuda_lines l, td_cuda_spmm s, td_cuda_spmm_data d)
+template <class T> __global__ void multiply(td_cuda_lines l, td_cuda_spmm s, td_cuda_spmm_data d)
 {
     using W = typename td_cuda_wide<T>::type;
     const T *const a = static_cast<const T *>(d.a), *const b = static_cast<const T *>(d.b);
@@ -89,7 +88,7 @@ int td_cuda_spmm_keys(const struct td_cuda_spmm *s, int32_t *keys, struct td_cud
 }
 
 int td_cuda_spmm_run(enum td_cuda_type type, const struct td_cuda_spmm *s, const struct td_cuda_spmm_data *d,
-                 struct td_cuda_stream *stream)
+                     struct td_cuda_stream *stream)
 {
     const run_multiply run{s, d, stream};
     return type == TD_CUDA_COMPLEX64    ? run(td_cuda_complex<float>())
