@@ -1,6 +1,6 @@
-/* tests/host_cuda/cuda_rows_test.c - rows of kernels/cuda beside the host's kernels, where random draws do not
- * reach: ops that TensorFlow has on a GPU alone, sizes beyond 32 bits of key, and each refusal, which must have
- * the host's words.
+/* tests/host_cuda/cuda_rows_test.c - rows of kernels/cuda beside the host's kernels, where random draws do
+ * not reach: ops that TensorFlow has on a GPU alone, sizes beyond 32 bits of key, and each refusal, which must
+ * have the host's words.
  *
  * A graph is text (tests/fuzz/op_graph.h) with the float vectors x and y; r is compared. What follows from
  * constants alone would be folded on the host: indices are casts of x.
@@ -114,6 +114,20 @@ TEST(entries_are_sorted_along_axes_that_one_key_does_not_count)
     compare(REORDER("4", "3", "-1 3 3", "r = Identity {T:type=float} (s:1)"), at, v, 2);
 }
 
+#define CONCAT(a, b, port)                                                                                   \
+    ENTRIES("2", "2")                                                                                        \
+    "s = SparseConcat {concat_dim:int=1; N:int=2; T:type=float} (at, at, y, y, int64[2] " a ", int64[2] " b  \
+    ")\n" port
+
+TEST(sparse_tensors_are_joined_in_order)
+{
+    static const struct given at = {4, {1, 0, 0, 2}}, v = {2, {1, 2}};
+    compare(CONCAT("2 3", "2 4", "r = Identity {T:type=float} (s:1)"), at, v, 2);
+    compare(CONCAT("2 3", "2 4", "r = Cast {SrcT:type=int64; DstT:type=float} (s)"), at, v, 2);
+    compare(CONCAT("2 3", "2 4", "r = Cast {SrcT:type=int64; DstT:type=float} (s:2)"), at, v, 2);
+    compare(CONCAT("2 3", "3 4", "r = Identity {T:type=float} (s:1)"), at, v, 2);
+}
+
 #define TO_DENSE(validate)                                                                                   \
     ENTRIES("3", "2")                                                                                        \
     "r = SparseToDense {validate_indices:bool=" validate "; T:type=float; Tindices:type=int64} "             \
@@ -177,6 +191,7 @@ TEST(values_that_cannot_be_are_refused_with_the_words_of_the_host)
 
 TEST_MAIN(RUN(maxima_are_picked_where_they_are_said_to_be)
               RUN(entries_are_sorted_along_axes_that_one_key_does_not_count)
-                  RUN(what_a_dense_tensor_is_made_of_must_ascend_where_that_is_asked_for)
-                      RUN(sparse_tensors_must_fit_beside_dense_ones)
-                          RUN(values_that_cannot_be_are_refused_with_the_words_of_the_host))
+                  RUN(sparse_tensors_are_joined_in_order)
+                      RUN(what_a_dense_tensor_is_made_of_must_ascend_where_that_is_asked_for)
+                          RUN(sparse_tensors_must_fit_beside_dense_ones)
+                              RUN(values_that_cannot_be_are_refused_with_the_words_of_the_host))

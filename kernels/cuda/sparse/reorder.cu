@@ -48,6 +48,21 @@ __global__ void compose(const int32_t *before, const int32_t *sorted, int32_t *t
     }
 }
 
+__global__ void shift(const int64_t *indices, int64_t n, int rank, int axis, int64_t by, int64_t *to)
+{
+    for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
+        const uint64_t v = static_cast<uint64_t>(indices[i]);
+        to[i] = static_cast<int64_t>(v + (i % rank == axis ? static_cast<uint64_t>(by) : 0));
+    }
+}
+
+__global__ void put_sizes(td_cuda_tuples sizes, int64_t *to)
+{
+    for (int d = threadIdx.x; d < sizes.depth; d += THREADS) {
+        to[d] = sizes.dim[d];
+    }
+}
+
 /* As many axes that end before `to` as one key holds; or none: a single one is too long. */
 part last_axes(const td_cuda_reordering &s, int to)
 {
@@ -94,4 +109,15 @@ int td_cuda_reorder(const struct td_cuda_reordering *given, struct td_cuda_strea
                ? error
                : td_cuda_over(compose, s.n, stream, static_cast<const int32_t *>(nullptr), order,
                               given->order, s.n);
+}
+
+int td_cuda_shift_entries(const int64_t *indices, int64_t n, int rank, int axis, int64_t by, int64_t *to,
+                          struct td_cuda_stream *stream)
+{
+    return td_cuda_over(shift, n * rank, stream, indices, n * rank, rank, axis, by, to);
+}
+
+int td_cuda_put_sizes(const struct td_cuda_tuples *sizes, int64_t *to, struct td_cuda_stream *stream)
+{
+    return td_cuda_blocks(put_sizes, 1, stream, *sizes, to);
 }

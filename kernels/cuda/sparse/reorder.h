@@ -23,6 +23,11 @@ struct td_cuda_reordering {
 };
 int td_cuda_reorder(const struct td_cuda_reordering *s, struct td_cuda_stream *stream);
 
+/* to = indices [n, rank], moved by so much along an axis; and the sizes of a tensor [depth]. */
+int td_cuda_shift_entries(const int64_t *indices, int64_t n, int rank, int axis, int64_t by, int64_t *to,
+                          struct td_cuda_stream *stream);
+int td_cuda_put_sizes(const struct td_cuda_tuples *sizes, int64_t *to, struct td_cuda_stream *stream);
+
 #ifdef __cplusplus
 }
 #endif
