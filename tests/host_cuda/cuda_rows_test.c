@@ -1,6 +1,6 @@
 /* tests/host_cuda/cuda_rows_test.c - rows of kernels/cuda beside the host's kernels, where random draws do
- * not reach: ops that TensorFlow has on a GPU alone, sizes beyond 32 bits of key, and each refusal, which must
- * have the host's words.
+ * not reach: ops that TensorFlow has on a GPU alone, sizes beyond 32 bits of key, and each refusal, which
+ * must have the host's words.
  *
  * A graph is text (tests/fuzz/op_graph.h) with the float vectors x and y; r is compared. What follows from
  * constants alone would be folded on the host: indices are casts of x.
