@@ -1,7 +1,7 @@
 /* kernels/math/random_fill.c - random numbers of each distribution from a Philox generator.
  *
  *   uniform, normal, truncated   kernels/math/random_group.h
- *   gamma     Marsaglia and Tsang; each element starts 256 steps after the last
+ *   gamma     random_gamma.h; each element starts 256 steps after the last
  *   poisson   Knuth's product below rate 10, Hoermann's transformed rejection above
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -11,6 +11,7 @@
 
 #include "core/graph/graph.h"
 #include "kernels/cpu/upcast.h"
+#include "kernels/math/random_gamma.h"
 
 #define STOP_EVERY 0x3fff /* groups between two looks at the stop word */
 
@@ -105,52 +106,11 @@ enum td_code td_random_fill_range(struct td_call *c, struct td_philox g, const s
 
 /* ------------------------------------------------------------------ gamma and Poisson */
 
-/* Doubles taken from the back of each pair that a step gives, as TensorFlow takes them. */
-struct uniforms {
-    struct td_philox *g;
-    double pair[2];
-    int left;
-};
-
-static double next_uniform(struct uniforms *u)
-{
-    if (u->left == 0) {
-        u->left = td_random_group_f64(TD_RANDOM_UNIFORM, u->g, u->pair);
-    }
-    return u->pair[--u->left];
-}
-
-static double gamma_sample(double alpha, struct td_philox g)
-{
-    struct uniforms u = {.g = &g};
-    double normal[2], d = alpha + (alpha < 1 ? 2.0 / 3 : -1.0 / 3), c = 1.0 / 3 / sqrt(d);
-    int normals = 0;
-    if (alpha == 1.0) {
-        return -log1p(-next_uniform(&u));
-    }
-    /* Alphas that are not positive numbers never accept; the bound ends those. */
-    for (int tries = 0; tries < 10000; tries++) {
-        if (normals == 0) {
-            normals = td_random_group_f64(TD_RANDOM_NORMAL, &g, normal);
-        }
-        double x = normal[--normals], v = 1 + c * x;
-        if (v <= 0) {
-            continue;
-        }
-        v = v * v * v;
-        double b = next_uniform(&u);
-        if (b < 1 - 0.0331 * (x * x) * (x * x) || log(b) < 0.5 * x * x + d * (1 - v + log(v))) {
-            return alpha < 1 ? d * v * pow(next_uniform(&u), 1 / alpha) : d * v;
-        }
-    }
-    return NAN;
-}
-
-static double poisson_product(double rate, struct uniforms *u, double most)
+static double poisson_product(double rate, struct td_random_uniforms *u, double most)
 {
     double limit = exp(-rate), product = 1;
     for (double x = 0;; x += 1) {
-        product *= next_uniform(u);
+        product *= td_random_next_uniform(u);
         if (product <= limit && x <= most) {
             return x;
         }
@@ -160,12 +120,12 @@ static double poisson_product(double rate, struct uniforms *u, double most)
     }
 }
 
-static double poisson_rejection(double rate, struct uniforms *us, double most)
+static double poisson_rejection(double rate, struct td_random_uniforms *us, double most)
 {
     double b = 0.931 + 2.53 * sqrt(rate), a = -0.059 + 0.02483 * b, inv_alpha = 1.1239 + 1.1328 / (b - 3.4);
     double log_rate = log(rate);
     for (int tries = 0; tries < 10000; tries++) {
-        double u = next_uniform(us) - 0.5, v = next_uniform(us), shifted = 0.5 - fabs(u);
+        double u = td_random_next_uniform(us) - 0.5, v = td_random_next_uniform(us), shifted = 0.5 - fabs(u);
         double k = floor((2 * a / shifted + b) * u + rate + 0.43);
         if (k > most) {
             continue;
@@ -185,7 +145,7 @@ static double poisson_rejection(double rate, struct uniforms *us, double most)
 
 static double poisson_sample(double rate, struct td_philox g, double most)
 {
-    struct uniforms u = {.g = &g};
+    struct td_random_uniforms u = {.g = &g};
     if (isnan(rate) || rate < 0) {
         return NAN;
     }
@@ -244,7 +204,7 @@ static enum td_code fill_each(struct td_call *c, bool gamma, struct td_philox g,
         int64_t p = k / samples;
         double v = td_upcast_at(param, p);
         store_number(out, (k % samples) * n_param + p,
-                     gamma ? gamma_sample(v, at) : poisson_sample(v, at, most));
+                     gamma ? td_random_gamma(v, at) : poisson_sample(v, at, most));
     }
     return TD_OK;
 }

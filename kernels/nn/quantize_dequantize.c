@@ -281,6 +281,7 @@ const struct td_op td_ops_quantize_dequantize[] = {
     {.name = "QuantizeAndDequantizeV3",
      .sig = "(input:T, input_min:T, input_max:T, num_bits:int32) -> (output:T) {signed_input:bool=true; "
             "range_given:bool=true; T:type; narrow_range:bool=false; axis:int=-1}",
+     .host_in = 8,
      .infer = infer_qdq,
      .kernels = KERNEL(v3_run),
      .grad = straight_grad},

@@ -167,10 +167,11 @@ static enum td_code reorder_run(struct td_call *c, struct td_err *err)
 static enum td_code concat_infer(struct td_infer *c, struct td_err *err)
 {
     int n = c->n_in / 3;
-    int64_t rank = -1;
+    int64_t rank = -1, total = 0;
     TD_FAIL_IF(n < 1, err, INVALID_ARGUMENT, "%s: N is 0, want at least 1", TD_NODE_STR(c->node));
     for (int i = 0; i < n; i++) {
         TD_TRY(td_coo_infer(c, i, n + i, 2 * n + i, err));
+        total = total < 0 || c->in[i].rank != 2 || c->in[i].dim[0] < 0 ? -1 : total + c->in[i].dim[0];
         if (c->in[2 * n + i].rank == 1 && c->in[2 * n + i].dim[0] >= 0) {
             int64_t r = c->in[2 * n + i].dim[0];
             TD_FAIL_IF(rank >= 0 && r != rank, err, INVALID_ARGUMENT,
@@ -183,8 +184,8 @@ static enum td_code concat_infer(struct td_infer *c, struct td_err *err)
     TD_FAIL_IF(rank >= 0 && (axis < -rank || axis >= rank), err, INVALID_ARGUMENT,
                "%s: Concat dimension must be in range [%lld, %lld), got %lld", TD_NODE_STR(c->node),
                (long long)-rank, (long long)rank, (long long)axis);
-    c->out[0] = td_shape_matrix(-1, rank);
-    c->out[1] = td_shape_vector(-1);
+    c->out[0] = td_shape_matrix(total, rank);
+    c->out[1] = td_shape_vector(total);
     c->out[2] = td_shape_vector(rank);
     return TD_OK;
 }
@@ -453,12 +454,14 @@ const struct td_op td_ops_sparse_layout[] = {
      .sig = "(input_indices:int64, input_values:T, input_shape:int64) -> (output_indices:int64, "
             "output_values:T) "
             "{T:type}",
+     .host_in = 4,
      .infer = reorder_infer,
      .kernels = TD_KERNEL("sparse_layout.cpu", reorder_run, {"T", VALUES}),
      .grad = td_sparse_reorder_grad},
     {.name = "SparseConcat",
      .sig = "(indices:N*int64, values:N*T, shapes:N*int64) -> (output_indices:int64, output_values:T, "
             "output_shape:int64) {concat_dim:int; N:int; T:type}",
+     .host_in = 4,
      .infer = concat_infer,
      .kernels = TD_KERNEL("sparse_layout.cpu", concat_run, {"T", VALUES}),
      .grad = td_not_differentiable},

@@ -21,24 +21,104 @@ static const struct reason {
      "the result follows from shapes alone, or is one, or a few numbers such as axes, and is wanted on "
      "the host"},
     {"Sizes", "how large a result is follows from values, which would have to come back first"},
+    {"TensorFlow has none either",
+     "its kernels are of the CPU alone: what runs on its GPU is not lost on ours"},
     {"No kernel yet", "they could run on a GPU"},
 };
-enum reason_number { REFUSED, STATE, CONTROL, OBJECTS, SHAPES, SIZES, NOT_YET, N_REASONS };
+enum reason_number { REFUSED, STATE, CONTROL, OBJECTS, SHAPES, SIZES, NOWHERE, NOT_YET, N_REASONS };
 
-/* What a shape function cannot tell without the values, and what is mostly an axis, a size or an order. */
-static const char *const BY_VALUE[] = {"DynamicPartition",
+/* What a shape function cannot tell without the values; what is mostly an axis, a size, an order or a shape;
+ * what TensorFlow has no kernel for on a GPU; and what flags do not say of an op. */
+static const char *const BY_VALUE[] = {"CTCBeamSearchDecoder",
+                                       "CTCGreedyDecoder",
+                                       "ComputeAccidentalHits",
+                                       "DenseCountSparseOutput",
+                                       "DenseToDenseSetOperation",
+                                       "DenseToSparseSetOperation",
+                                       "DeserializeSparse",
+                                       "DynamicPartition",
                                        "DynamicStitch",
                                        "ListDiff",
+                                       "NonMaxSuppression",
+                                       "NonMaxSuppressionV2",
+                                       "NonMaxSuppressionV3",
+                                       "NonMaxSuppressionV4",
+                                       "NonMaxSuppressionV5",
+                                       "NonMaxSuppressionWithOverlaps",
                                        "ParallelDynamicStitch",
+                                       "RaggedCountSparseOutput",
+                                       "RaggedCross",
+                                       "RaggedFillEmptyRows",
+                                       "RaggedGather",
+                                       "RaggedRange",
+                                       "RaggedTensorToSparse",
+                                       "RaggedTensorToTensor",
+                                       "SparseAdd",
+                                       "SparseCountSparseOutput",
+                                       "SparseCross",
+                                       "SparseCrossHashed",
+                                       "SparseFillEmptyRows",
+                                       "SparseReduceMaxSparse",
+                                       "SparseReduceSumSparse",
                                        "SparseSegmentMeanGradV2",
                                        "SparseSegmentSqrtNGradV2",
                                        "SparseSegmentSumGradV2",
+                                       "SparseSlice",
+                                       "SparseSparseMaximum",
+                                       "SparseSparseMinimum",
+                                       "SparseSplit",
+                                       "SparseToSparseSetOperation",
                                        "Unique",
                                        "UniqueV2",
                                        "UniqueWithCounts",
                                        "UniqueWithCountsV2",
                                        "Where"};
-static const char *const SMALL[] = {"InvertPermutation", "LinSpace", "Range", "UnravelIndex"};
+static const char *const SMALL[] = {"DataFormatDimMap",
+                                    "DataFormatVecPermute",
+                                    "InvertPermutation",
+                                    "LinSpace",
+                                    "Range",
+                                    "SparseReshape",
+                                    "StatelessRandomGetKeyCounter",
+                                    "StatelessRandomGetKeyCounterAlg",
+                                    "UnravelIndex"};
+static const char *const CPU_ALONE[] = {"AudioSpectrogram",
+                                        "BandedTriangularSolve",
+                                        "BoostedTreesBucketize",
+                                        "CTCLoss",
+                                        "EditDistance",
+                                        "ExtractGlimpse",
+                                        "ExtractGlimpseV2",
+                                        "Mfcc",
+                                        "QuantizeDownAndShrinkRange",
+                                        "QuantizedAdd",
+                                        "QuantizedAvgPool",
+                                        "QuantizedBiasAdd",
+                                        "QuantizedConcat",
+                                        "QuantizedConv2D",
+                                        "QuantizedMatMul",
+                                        "QuantizedMaxPool",
+                                        "QuantizedMul",
+                                        "QuantizedRelu",
+                                        "QuantizedRelu6",
+                                        "QuantizedReshape",
+                                        "RaggedBincount",
+                                        "RequantizationRange",
+                                        "Requantize",
+                                        "SetSize",
+                                        "SparseAddGrad",
+                                        "SparseBincount",
+                                        "SparseMatMul",
+                                        "SparseReduceMax",
+                                        "SparseReduceSum",
+                                        "SparseSoftmax",
+                                        "StatelessRandomPoisson",
+                                        "StatelessSampleDistortedBoundingBox",
+                                        "StatelessShuffle",
+                                        "UnicodeScript"};
+static const char *const MAKES_OBJECTS[] = {"SerializeManySparse", "SerializeSparse"};
+static const char *const OF_REFERENCES[] = {"RefIdentity"};
+static const char *const OF_BRANCHES[] = {"FakeParam"};
 
 #define IS_IN(name, list) is_in(name, list, (int)(sizeof(list) / sizeof *(list)))
 static bool is_in(const char *name, const char *const *list, int n)
@@ -71,12 +151,15 @@ static enum reason_number reason_of(const struct td_op_def *d)
         calls = calls || d->attrs[i].kind == TD_ATTR_FUNC;
     }
     return flags & TD_OP_REFUSED                                                      ? REFUSED
-           : calls || (flags & control) != 0                                          ? CONTROL
+           : calls || (flags & control) != 0 || IS_IN(d->name, OF_BRANCHES)           ? CONTROL
            : flags & (TD_OP_STATEFUL | TD_OP_HANDLE | TD_OP_NO_FOLD)                  ? STATE
+           : IS_IN(d->name, OF_REFERENCES)                                            ? STATE
            : has_objects(d->in, d->n_in) || has_objects(d->out, d->n_out)             ? OBJECTS
+           : IS_IN(d->name, MAKES_OBJECTS)                                            ? OBJECTS
            : (flags & TD_OP_SHAPE_ONLY) != 0 || d->op->host_out != 0 || d->n_out == 0 ? SHAPES
            : IS_IN(d->name, SMALL)                                                    ? SHAPES
            : d->op->infer == NULL || IS_IN(d->name, BY_VALUE)                         ? SIZES
+           : IS_IN(d->name, CPU_ALONE)                                                ? NOWHERE
                                                                                       : NOT_YET;
 }
 

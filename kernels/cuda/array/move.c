@@ -1,5 +1,5 @@
 /* kernels/cuda/array/move.c - rows of ops that put elements elsewhere: Transpose, and whole tensors of parts
- * (Pack, Concat, ConcatV2) and their ways back (Unpack, Split, SplitV).
+ * (Pack, Concat, ConcatV2, ParallelConcat) and their ways back (Unpack, Split, SplitV); IdentityN.
  *
  *   a part of a whole:   outer runs of `chunk` elements, `pitch` apart in the whole, the first at `at`
  *
@@ -154,6 +154,11 @@ static enum td_code run_concat_v2(struct td_call *c, struct td_err *err)
     return concat(c, 0, c->n_in - 1, td_tensor_int(c->in[c->n_in - 1], 0), err);
 }
 
+static enum td_code run_parallel(struct td_call *c, struct td_err *err)
+{
+    return concat(c, 0, c->n_in, 0, err);
+}
+
 static enum td_code run_unpack(struct td_call *c, struct td_err *err)
 {
     return split(c, c->in[0], td_attr_int(c->node, "axis"), err);
@@ -167,6 +172,16 @@ static enum td_code run_split(struct td_call *c, struct td_err *err)
 static enum td_code run_split_v(struct td_call *c, struct td_err *err)
 {
     return split(c, c->in[0], td_tensor_int(c->in[2], 0), err);
+}
+
+static enum td_code run_identity_n(struct td_call *c, struct td_err *err)
+{
+    for (int i = 0; i < c->n_out; i++) {
+        struct td_tensor *y;
+        TD_TRY(td_out(c, i, NULL, &y, err));
+        TD_TRY(td_tensor_count(y) > 0 ? td_cuda_copy_all(c, c->in[i], y, err) : TD_OK);
+    }
+    return TD_OK;
 }
 
 /* ------------------------------------------------------------------ rows */
@@ -185,16 +200,20 @@ ROWS(transpose, .prepare = prepare_transpose)
 ROWS(pack, )
 ROWS(concat, )
 ROWS(concat_v2, )
+ROWS(parallel, )
 ROWS(unpack, )
 ROWS(split, )
 ROWS(split_v, )
+ROWS(identity_n, )
 
 const struct td_op_rows td_cuda_rows_move[] = {{"Transpose", rows_transpose},
                                                {"ConjugateTranspose", rows_conjugate},
                                                {"Pack", rows_pack},
                                                {"Concat", rows_concat},
                                                {"ConcatV2", rows_concat_v2},
+                                               {"ParallelConcat", rows_parallel},
                                                {"Unpack", rows_unpack},
                                                {"Split", rows_split},
                                                {"SplitV", rows_split_v},
+                                               {"IdentityN", rows_identity_n},
                                                {NULL, NULL}};

@@ -1,5 +1,5 @@
 /* kernels/cuda/array/scatter.c - rows of ops that write slices by index: ScatterNd, ScatterNdNonAliasingAdd,
- * TensorScatter*, Inplace*, and _GatherGrad.
+ * TensorScatter*, Inplace*, _GatherGrad and _PutAlongLast.
  *
  *   zeros or a copy of the tensor, then   indices -> keys -> sorted -> each slice takes its updates in order
  *
@@ -194,6 +194,33 @@ static enum td_code run_gather_grad(struct td_call *c, struct td_err *err)
     return write(c, &k, &s, c->in[0], y, &op, err);
 }
 
+/* ------------------------------------------------------------------ _PutAlongLast */
+
+static enum td_code prepare_put(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                struct td_err *err)
+{
+    (void)err;
+    offer(o, td_shape_count(&q->in[0]), td_shape_count(&q->out[0]));
+    return TD_OK;
+}
+
+static enum td_code run_put(struct td_call *c, struct td_err *err)
+{
+    const struct td_shape *indices = &c->in[0]->shape;
+    struct td_tensor *y;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    TD_TRY(td_cuda_zero(c, y, err));
+    struct td_cuda_keys k = {.kind = TD_CUDA_AXIS,
+                             .indices = td_cuda_indices_of(c->in[0]),
+                             .n = td_shape_count(indices),
+                             .batches = td_shape_range(indices, 0, indices->rank - 1),
+                             .dim = y->shape.dim[y->shape.rank - 1],
+                             .most = (int32_t)td_tensor_count(y),
+                             .fault = c->fault};
+    struct td_cuda_combining s = {.outer = 1, .dim = k.most, .per = k.n, .inner = 1};
+    return write(c, &k, &s, c->in[1], y, NULL, err);
+}
+
 /* ------------------------------------------------------------------ rows */
 
 #define ROWS(op, set, attr, index, ready, which)                                                             \
@@ -222,12 +249,19 @@ WRITES(min, run_tensor, TD_CUDA_NUMBERS, "Tindices", prepare_tensor, 2, TD_CUDA_
 WRITES(rows_update, run_rows, TD_SET_PLAIN, NULL, prepare_rows, 0, -1)
 WRITES(rows_add, run_rows, TD_CUDA_NUMBERS, NULL, prepare_rows, 0, TD_CUDA_ADD)
 WRITES(rows_sub, run_rows, TD_CUDA_NUMBERS, NULL, prepare_rows, 0, TD_CUDA_SUBTRACT)
+ROWS(put, TD_CUDA_FLOATS, "Tidx", TD_SET_INDEX | TD_BIT(TD_INT16), prepare_put, 1)
 ROWS(gather_grad, TD_CUDA_NUMBERS, "Tindices", TD_SET_INDEX | TD_BIT(TD_INT16), prepare_gather_grad, 2)
 
-const struct td_op_rows td_cuda_rows_scatter[] = {
-    {"ScatterNd", rows_scatter_nd},       {"ScatterNdNonAliasingAdd", rows_add},
-    {"TensorScatterUpdate", rows_update}, {"TensorScatterAdd", rows_add},
-    {"TensorScatterSub", rows_sub},       {"TensorScatterMax", rows_max},
-    {"TensorScatterMin", rows_min},       {"InplaceUpdate", rows_rows_update},
-    {"InplaceAdd", rows_rows_add},        {"InplaceSub", rows_rows_sub},
-    {"_GatherGrad", rows_gather_grad},    {NULL, NULL}};
+const struct td_op_rows td_cuda_rows_scatter[] = {{"ScatterNd", rows_scatter_nd},
+                                                  {"ScatterNdNonAliasingAdd", rows_add},
+                                                  {"TensorScatterUpdate", rows_update},
+                                                  {"TensorScatterAdd", rows_add},
+                                                  {"TensorScatterSub", rows_sub},
+                                                  {"TensorScatterMax", rows_max},
+                                                  {"TensorScatterMin", rows_min},
+                                                  {"InplaceUpdate", rows_rows_update},
+                                                  {"InplaceAdd", rows_rows_add},
+                                                  {"InplaceSub", rows_rows_sub},
+                                                  {"_GatherGrad", rows_gather_grad},
+                                                  {"_PutAlongLast", rows_put},
+                                                  {NULL, NULL}};

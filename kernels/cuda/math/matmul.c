@@ -157,26 +157,38 @@ CUBLASLT(0)
 CUBLASLT(1)
 CUBLASLT(2)
 
-#define CUBLASLT_ROW(label, choice)                                                                          \
+static const char *of_two_types(const struct td_node *n)
+{
+    const enum td_dtype t = td_attr_type(n, "Tout");
+    return td_attr_type(n, "Ta") != t || td_attr_type(n, "Tb") != t ? "operands of other types" : NULL;
+}
+
+#define CUBLASLT_ROW(label, choice, attr, no)                                                                \
     {                                                                                                        \
-        .name = label, .device = TD_CUDA, .types = {{"T", TD_CUDA_FLOATS}}, .library = TD_LIB_MODULE,        \
-        .competes = true, .prepare = prepare_##choice, .release = release_cublaslt, .run = run_cublaslt      \
+        .name = label, .device = TD_CUDA, .types = {{attr, TD_CUDA_FLOATS}}, .library = TD_LIB_MODULE,       \
+        .competes = true, .refuse = no, .prepare = prepare_##choice, .release = release_cublaslt,            \
+        .run = run_cublaslt                                                                                  \
     }
-#define ROWS(name_, label)                                                                                   \
-    static const struct td_kernel name_[] = {CUBLASLT_ROW(label ".cublaslt", 0),                             \
-                                             CUBLASLT_ROW(label ".cublaslt.2", 1),                           \
-                                             CUBLASLT_ROW(label ".cublaslt.3", 2),                           \
+#define ROWS(name_, label, attr, no)                                                                         \
+    static const struct td_kernel name_[] = {CUBLASLT_ROW(label ".cublaslt", 0, attr, no),                   \
+                                             CUBLASLT_ROW(label ".cublaslt.2", 1, attr, no),                 \
+                                             CUBLASLT_ROW(label ".cublaslt.3", 2, attr, no),                 \
                                              {.name = label ".cuda",                                         \
                                               .device = TD_CUDA,                                             \
-                                              .types = {{"T", TD_CUDA_FLOATS}},                              \
+                                              .types = {{attr, TD_CUDA_FLOATS}},                             \
                                               .library = TD_LIB_MODULE,                                      \
                                               .competes = true,                                              \
+                                              .refuse = no,                                                  \
                                               .prepare = prepare,                                            \
                                               .release = td_cuda_posts_release,                              \
                                               .run = run},                                                   \
                                              {.name = NULL}};
-ROWS(rows, "matmul")
-ROWS(batch_rows, "batch_matmul")
+ROWS(rows, "matmul", "T", NULL)
+ROWS(batch_rows, "batch_matmul", "T", NULL)
+ROWS(mixed_rows, "batch_matmul", "Tout", of_two_types)
 
-const struct td_op_rows td_cuda_rows_matmul[] = {
-    {"MatMul", rows}, {"BatchMatMul", batch_rows}, {"BatchMatMulV2", batch_rows}, {NULL, NULL}};
+const struct td_op_rows td_cuda_rows_matmul[] = {{"MatMul", rows},
+                                                 {"BatchMatMul", batch_rows},
+                                                 {"BatchMatMulV2", batch_rows},
+                                                 {"BatchMatMulV3", mixed_rows},
+                                                 {NULL, NULL}};

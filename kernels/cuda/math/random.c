@@ -62,9 +62,34 @@ static enum td_code fill_ints(struct td_call *c, generator_fn *generator, int bo
     return td_cuda_launched(c, td_cuda_random_ints(&s, g, y->data, n, td_cuda_stream_of(c)), err);
 }
 
+/* The last input is alpha. */
+static enum td_code prepare_gamma(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                  struct td_err *err)
+{
+    const int64_t n = td_shape_count(&q->out[0]), n_alpha = td_shape_count(&q->in[q->n_in - 1]);
+    (void)err;
+    o->refusal = n == 0 || n_alpha == 0 || n % n_alpha != 0 ? "not so many for each parameter" : NULL;
+    return TD_OK;
+}
+
+static enum td_code fill_gamma(struct td_call *c, generator_fn *generator, struct td_err *err)
+{
+    const struct td_tensor *alpha = c->in[c->n_in - 1];
+    struct td_tensor *y;
+    struct td_philox g = {0};
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    const int64_t n = td_tensor_count(y), n_alpha = td_tensor_count(alpha);
+    TD_TRY(generator(c, n, &g, err));
+    return td_cuda_launched(c,
+                            td_cuda_random_gamma(td_cuda_type_of(y->dtype), g, alpha->data, n_alpha,
+                                                 n / n_alpha, y->data, td_cuda_stream_of(c)),
+                            err);
+}
+
 /* ------------------------------------------------------------------ rows */
 
-#define ROWS(what, call, ...)                                                                                \
+#define ROWS(what, call, ...) ROWS_OF(what, call, NULL, __VA_ARGS__)
+#define ROWS_OF(what, call, ready, ...)                                                                      \
     static enum td_code run_##what(struct td_call *c, struct td_err *err)                                    \
     {                                                                                                        \
         return call;                                                                                         \
@@ -73,6 +98,7 @@ static enum td_code fill_ints(struct td_call *c, generator_fn *generator, int bo
                                                     .device = TD_CUDA,                                       \
                                                     .types = {__VA_ARGS__},                                  \
                                                     .library = TD_LIB_MODULE,                                \
+                                                    .prepare = ready,                                        \
                                                     .run = run_##what},                                      \
                                                    {.name = NULL}};
 #define FLOATS(generator)                                                                                    \
@@ -91,6 +117,9 @@ ROWS(int_by_node, fill_ints(c, by_node, 1, err), {"Tout", TD_SET_INDEX})
 ROWS(full_by_seeds, fill_ints(c, by_seeds, -1, err), {"dtype", FULL_SET})
 ROWS(full_by_key, fill_ints(c, by_key, -1, err), {"dtype", FULL_SET})
 
+ROWS_OF(gamma_by_seeds, fill_gamma(c, by_seeds, err), prepare_gamma, {"dtype", TD_CUDA_FLOATS})
+ROWS_OF(gamma_by_key, fill_gamma(c, by_key, err), prepare_gamma, {"dtype", TD_CUDA_FLOATS})
+
 const struct td_op_rows td_cuda_rows_random[] = {{"StatelessRandomUniform", rows_uniform_by_seeds},
                                                  {"StatelessRandomNormal", rows_normal_by_seeds},
                                                  {"StatelessTruncatedNormal", rows_truncated_by_seeds},
@@ -105,4 +134,6 @@ const struct td_op_rows td_cuda_rows_random[] = {{"StatelessRandomUniform", rows
                                                  {"RandomUniformInt", rows_int_by_node},
                                                  {"StatelessRandomUniformFullInt", rows_full_by_seeds},
                                                  {"StatelessRandomUniformFullIntV2", rows_full_by_key},
+                                                 {"StatelessRandomGammaV2", rows_gamma_by_seeds},
+                                                 {"StatelessRandomGammaV3", rows_gamma_by_key},
                                                  {NULL, NULL}};

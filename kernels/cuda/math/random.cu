@@ -5,6 +5,7 @@
 #include "kernels/cuda/math/random.h"
 
 #include "kernels/cuda/base/launch.cuh"
+#include "kernels/math/random_gamma.h"
 
 namespace
 {
@@ -47,6 +48,32 @@ template <class T> __global__ void integers(td_cuda_random_range s, struct td_ph
     }
 }
 
+template <class T>
+__global__ void gammas(struct td_philox first, const T *alpha, int64_t n_alpha, int64_t samples, T *y)
+{
+    using W = typename td_cuda_wide<T>::type;
+    for (int64_t k = td_cuda_first(); k < n_alpha * samples; k += td_cuda_stride()) {
+        const int64_t p = k / samples;
+        struct td_philox g = first;
+        td_philox_skip(&g, static_cast<uint64_t>(k) * TD_RANDOM_STEPS);
+        y[(k - p * samples) * n_alpha + p] = td_cuda_store<T>::of(
+            static_cast<W>(td_random_gamma(static_cast<double>(td_cuda_load(alpha[p])), g)));
+    }
+}
+
+struct run_gammas {
+    struct td_philox g;
+    const void *alpha;
+    int64_t n_alpha, samples;
+    void *y;
+    td_cuda_stream *stream;
+    template <class T> int operator()(T) const
+    {
+        return td_cuda_over(gammas<T>, n_alpha * samples, stream, g, static_cast<const T *>(alpha), n_alpha,
+                            samples, static_cast<T *>(y));
+    }
+};
+
 struct run_numbers {
     enum td_random_kind kind;
     struct td_philox g;
@@ -74,4 +101,10 @@ int td_cuda_random_ints(const struct td_cuda_random_range *s, struct td_philox g
     return s->wide
                ? td_cuda_over(integers<uint64_t>, (n + 1) / 2, stream, *s, g, static_cast<uint64_t *>(y), n)
                : td_cuda_over(integers<uint32_t>, (n + 3) / 4, stream, *s, g, static_cast<uint32_t *>(y), n);
+}
+
+int td_cuda_random_gamma(enum td_cuda_type type, struct td_philox g, const void *alpha, int64_t n_alpha,
+                         int64_t samples, void *y, struct td_cuda_stream *stream)
+{
+    return td_cuda_with_float(type, run_gammas{g, alpha, n_alpha, samples, y, stream});
 }

@@ -22,6 +22,11 @@ struct td_cuda_random_range {
 int td_cuda_random_ints(const struct td_cuda_random_range *s, struct td_philox g, void *y, int64_t n,
                         struct td_cuda_stream *stream);
 
+/* y [samples, n_alpha]: numbers of the gamma distribution of each alpha, which the generator gives alpha by
+ * alpha. */
+int td_cuda_random_gamma(enum td_cuda_type type, struct td_philox g, const void *alpha, int64_t n_alpha,
+                         int64_t samples, void *y, struct td_cuda_stream *stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -14,6 +14,18 @@
 #include "kernels/cuda/rows.h"
 #include "kernels/nn/conv_spec.h"
 
+/* With several dimensions of images made one (Conv). */
+static struct td_shape one_batch(const struct td_shape *s, const struct td_data_layout *layout)
+{
+    const int extra = s->rank - layout->n_spatial - 2;
+    struct td_shape merged = {.rank = s->rank - extra};
+    merged.dim[0] = td_shape_range(s, 0, extra + 1);
+    for (int i = 1; i < merged.rank; i++) {
+        merged.dim[i] = s->dim[extra + i];
+    }
+    return merged;
+}
+
 /* From the shapes of the forward input, filter and output. */
 static enum td_code describe(const struct td_node *n, const struct td_shape *x, const struct td_shape *w,
                              const struct td_shape *y, struct td_cuda_conv *s, struct td_err *err)
@@ -21,12 +33,13 @@ static enum td_code describe(const struct td_node *n, const struct td_shape *x, 
     struct td_conv g;
     TD_TRY(td_conv_spec(n, x, w, &g, err));
     const struct td_data_layout layout = td_conv_layout(n);
+    const struct td_shape images = one_batch(x, &layout), results = one_batch(y, &layout);
     *s = (struct td_cuda_conv){.batch = g.batch,
                                .ic = g.ic,
                                .oc = g.oc,
                                .groups = g.groups,
-                               .x = td_cuda_cells_of(x, &layout),
-                               .y = td_cuda_cells_of(y, &layout)};
+                               .x = td_cuda_cells_of(&images, &layout),
+                               .y = td_cuda_cells_of(&results, &layout)};
     for (int a = 0; a < 3; a++) {
         s->axis[a] = td_cuda_axis_of(&g.axis[a]);
     }
@@ -246,7 +259,10 @@ const struct td_op_rows td_cuda_rows_conv[] = {{"Conv2D", flat_forward},
                                                {"DepthwiseConv2dNative", depthwise_forward},
                                                {"DepthwiseConv2dNativeBackpropInput", depthwise_input},
                                                {"DepthwiseConv2dNativeBackpropFilter", depthwise_filter},
+                                               {"Conv", solid_forward},
                                                {"Conv3D", solid_forward},
+                                               {"Conv3DBackpropInput", solid_input},
                                                {"Conv3DBackpropInputV2", solid_input},
+                                               {"Conv3DBackpropFilter", solid_filter},
                                                {"Conv3DBackpropFilterV2", solid_filter},
                                                {NULL, NULL}};

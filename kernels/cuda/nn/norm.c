@@ -1,4 +1,5 @@
-/* kernels/cuda/nn/norm.c - rows of FusedBatchNorm and its later versions, and of their gradients.
+/* kernels/cuda/nn/norm.c - rows of FusedBatchNorm and its later versions, and of their gradients; and of
+ * BatchNormWithGlobalNormalization.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/nn/norm.h"
@@ -88,6 +89,25 @@ static enum td_code run(struct td_call *c, struct td_err *err)
                             err);
 }
 
+static enum td_code run_global(struct td_call *c, struct td_err *err)
+{
+    const struct td_shape *x = &c->in[0]->shape;
+    struct td_tensor *y;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    const struct td_cuda_norm s = {
+        .outer = td_shape_range(x, 0, 3),
+        .channels = x->dim[3],
+        .inner = 1,
+        .epsilon = (float)td_attr_float(c->node, "variance_epsilon"),
+        .mean = c->in[1]->data,
+        .variance = c->in[2]->data,
+        .offset = c->in[3]->data,
+        .scale = td_attr_bool(c->node, "scale_after_normalization") ? c->in[4]->data : NULL};
+    return td_cuda_launched(
+        c, td_cuda_norm_global(td_cuda_type_of(y->dtype), &s, c->in[0]->data, y->data, td_cuda_stream_of(c)),
+        err);
+}
+
 /* ------------------------------------------------------------------ backwards */
 
 /* Outputs 3 and 4 are empty. */
@@ -116,18 +136,20 @@ static enum td_code run_grad(struct td_call *c, struct td_err *err)
 
 #define NORM_TYPES (TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16))
 /* Of the first version, T is of the statistics, too. */
-#define ROWS(tag, fn, ...)                                                                                   \
+#define ROWS(tag, fn, ...) ROWS_OF(tag, fn, prepare, __VA_ARGS__)
+#define ROWS_OF(tag, fn, ready, ...)                                                                         \
     static const struct td_kernel rows_##tag[] = {{.name = "batch_norm.cuda",                                \
                                                    .device = TD_CUDA,                                        \
                                                    .types = {__VA_ARGS__},                                   \
                                                    .library = TD_LIB_MODULE,                                 \
-                                                   .prepare = prepare,                                       \
+                                                   .prepare = ready,                                         \
                                                    .run = fn},                                               \
                                                   {.name = NULL}};
 ROWS(first, run, {"T", TD_BIT(TD_FLOAT)})
 ROWS(later, run, {"T", NORM_TYPES}, {"U", TD_BIT(TD_FLOAT)})
 ROWS(first_grad, run_grad, {"T", TD_BIT(TD_FLOAT)})
 ROWS(later_grad, run_grad, {"T", NORM_TYPES}, {"U", TD_BIT(TD_FLOAT)})
+ROWS_OF(global, run_global, NULL, {"T", TD_CUDA_FLOATS})
 
 const struct td_op_rows td_cuda_rows_norm[] = {{"FusedBatchNorm", rows_first},
                                                {"FusedBatchNormV2", rows_later},
@@ -135,4 +157,5 @@ const struct td_op_rows td_cuda_rows_norm[] = {{"FusedBatchNorm", rows_first},
                                                {"FusedBatchNormGrad", rows_first_grad},
                                                {"FusedBatchNormGradV2", rows_later_grad},
                                                {"FusedBatchNormGradV3", rows_later_grad},
+                                               {"BatchNormWithGlobalNormalization", rows_global},
                                                {NULL, NULL}};

@@ -116,6 +116,21 @@ template <class T> __global__ void norm(td_cuda_norm s, const T *x, T *y, int64_
     }
 }
 
+template <class T> __global__ void norm_global(td_cuda_norm s, const T *x, T *y, int64_t n)
+{
+    using W = typename td_cuda_wide<T>::type;
+    const T *const scale = static_cast<const T *>(s.scale), *const offset = static_cast<const T *>(s.offset);
+    const T *const mean = static_cast<const T *>(s.mean);
+    const T *const variance = static_cast<const T *>(s.variance);
+    for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
+        const int64_t c = i / s.inner % s.channels;
+        const W by = 1 / sqrt(td_cuda_load(variance[c]) + static_cast<W>(s.epsilon)) *
+                     (scale == nullptr ? W(1) : td_cuda_load(scale[c]));
+        y[i] = td_cuda_store<T>::of((td_cuda_load(x[i]) - td_cuda_load(mean[c])) * by +
+                                    td_cuda_load(offset[c]));
+    }
+}
+
 template <class T>
 __global__ void combine(td_cuda_norm s, const T *dy, const T *x, const float *by, T *dx, int64_t n)
 {
@@ -141,6 +156,18 @@ struct run_norm {
     {
         return td_cuda_over(norm<T>, count_of(*s), stream, *s, static_cast<const T *>(x), static_cast<T *>(y),
                             count_of(*s));
+    }
+};
+
+struct run_global {
+    const td_cuda_norm *s;
+    const void *x;
+    void *y;
+    td_cuda_stream *stream;
+    template <class T> int operator()(T) const
+    {
+        return td_cuda_over(norm_global<T>, count_of(*s), stream, *s, static_cast<const T *>(x),
+                            static_cast<T *>(y), count_of(*s));
     }
 };
 
@@ -187,6 +214,12 @@ int td_cuda_norm_given(enum td_cuda_type type, const struct td_cuda_norm *s, con
                        struct td_cuda_stream *stream)
 {
     return td_cuda_with_float(type, run_norm{s, x, y, stream});
+}
+
+int td_cuda_norm_global(enum td_cuda_type type, const struct td_cuda_norm *s, const void *x, void *y,
+                        struct td_cuda_stream *stream)
+{
+    return td_cuda_with_float(type, run_global{s, x, y, stream});
 }
 
 size_t td_cuda_norm_work(const struct td_cuda_norm *s)

@@ -20,6 +20,10 @@ struct td_cuda_norm {
 int td_cuda_norm_given(enum td_cuda_type type, const struct td_cuda_norm *s, const void *x, void *y,
                        struct td_cuda_stream *stream);
 
+/* The same where the others are of x's type, too; scale NULL: 1. */
+int td_cuda_norm_global(enum td_cuda_type type, const struct td_cuda_norm *s, const void *x, void *y,
+                        struct td_cuda_stream *stream);
+
 /* What sums over a channel's cells need, which are at least one: bytes. */
 size_t td_cuda_norm_work(const struct td_cuda_norm *s);
 

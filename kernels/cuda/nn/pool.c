@@ -1,5 +1,5 @@
 /* kernels/cuda/nn/pool.c - rows of the pools over two axes and three, and their gradients. Those that are
- * told where maxima are (MaxPoolGradWithArgmax) stay on the host: what is out of range there is an error.
+ * told where maxima are (MaxPoolGradWithArgmax) are pool_places.c's.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/nn/pool.h"

@@ -69,6 +69,7 @@ HOST_CUDA_MATH(float, __fmaf_rn, (float x, float y, float z), fmaf(x, y, z))
 HOST_CUDA_MATH(float, __fadd_rn, (float x, float y), x + y)
 HOST_CUDA_MATH(float, __fsub_rn, (float x, float y), x - y)
 HOST_CUDA_MATH(float, __fmul_rn, (float x, float y), x *y)
+HOST_CUDA_MATH(double, __dmul_rn, (double x, double y), x *y)
 HOST_CUDA_MATH(float, __fdiv_rn, (float x, float y), x / y)
 HOST_CUDA_MATH(float, __saturatef, (float x), x > 0 ? (x < 1 ? x : 1.0f) : 0.0f)
 
