@@ -13,6 +13,7 @@ import server
 
 STEP_KEYS = ("step", "total_steps", "epoch", "train_loss", "learning_rate", "valid_loss", "metrics")
 ENDED = ("succeeded", "failed", "cancelled")
+WAIT_S = server.JOB_S
 
 
 def models():
@@ -104,7 +105,7 @@ class Daemon(server.Server):
         assert r.status_code == 200, r.text
         return r.json()
 
-    def wait(self, i, until=ENDED, seconds=120):
+    def wait(self, i, until=ENDED, seconds=WAIT_S):
         end = time.time() + seconds
         while True:
             j = self.job(i)

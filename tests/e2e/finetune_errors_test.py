@@ -43,7 +43,7 @@ class Case(unittest.TestCase):
         self.assertEqual([n for n in os.listdir(self.d.base(name)) if n.startswith(".")], [], "left in the base path")
         np.testing.assert_allclose(self.d.predict("classes", self.rows[:4], 1), self.before, rtol=1e-4, atol=1e-6)
 
-    def fails(self, job, *words, code=None, seconds=60):
+    def fails(self, job, *words, code=None, seconds=fd.WAIT_S):
         """The job is refused, or fails, in these words; no version appears. Returns the error."""
         versions = self.d.versions(job["model"].split("/")[0])
         r = self.d.post("/v1/fine_tuning/jobs", job)
@@ -175,7 +175,7 @@ class Meanwhile(Case):
     def test_one_job_is_cancelled_beside_another(self):
         a, b = self.running(self.long_job()), self.d.create(fd.class_job(), fd.lines(self.rows)).json()["id"]
         self.assertEqual(self.d.post(f"/v1/fine_tuning/jobs/{a}/cancel").status_code, 200)
-        self.assertEqual(self.d.wait(a, seconds=10)["status"], "cancelled")
+        self.assertEqual(self.d.wait(a)["status"], "cancelled")
         self.assertEqual(self.d.wait(b)["status"], "succeeded")
         self.unharmed()
 
@@ -188,7 +188,7 @@ class Meanwhile(Case):
         if j["status"] not in fd.ENDED:      # it may go on: its version was loaded for it alone
             time.sleep(.5)
             self.assertEqual(self.d.post(f"/v1/fine_tuning/jobs/{i}/cancel").status_code, 200)
-            self.assertEqual(self.d.wait(i, seconds=10)["status"], "cancelled")
+            self.assertEqual(self.d.wait(i)["status"], "cancelled")
         self.assertEqual(self.d.post("/v1/fine_tuning/jobs", {**self.long_job(), "model": "classes"}).status_code, 400, "a job for what is not served")
         self.assertEqual(self.d.post("/v2/repository/models/classes/load", {}).status_code, 200)
         self.state("classes", "AVAILABLE")

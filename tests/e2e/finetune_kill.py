@@ -257,7 +257,7 @@ def one_full(h, folder, name, turn):
     if h.d.predict("classes", h.rows, 1) != h.before:
         h.say(f"{what}: version 1 answers differently while there is no room")
     os.unlink(os.path.join(folder, "ballast"))
-    job = job or h.d.wait(i, seconds=30)
+    job = job or h.d.wait(i)
     watch.done = True
     watch.join()
     for b in watch.judge():

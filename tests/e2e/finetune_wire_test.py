@@ -260,7 +260,7 @@ class JobCase(WireCase):
     def create(self, body):
         return self.jobs.create(**{k: body[k] for k in ("model", "training_file", "seed", "method", "suffix", "metadata") if k in body}, extra_body={"tensord": body["tensord"]})
 
-    def wait(self, id, *states, seconds=60):
+    def wait(self, id, *states, seconds=server.JOB_S):
         got = []
         until(lambda: got.append(self.jobs.retrieve(id)) or got[-1].status in (states or ENDS), seconds)
         return got[-1]

@@ -20,7 +20,6 @@ import server
 import tensorflow as tf
 from mpi_test import BAD_JOB, DONE, OTHER, PAUSED, Dense, Picture, dense_rows, random
 
-WAIT_S = 400  # a server's job only gets what processors have left
 BY_NCCL = "GPUs sum by NCCL 2.28.99 (libnccl.so.2)"
 
 
@@ -290,7 +289,7 @@ class Served(unittest.TestCase):
     def made(self, d, rows, **tensord):
         answer = d.create(self.one_epoch(**tensord), rows)
         self.assertEqual(answer.status_code, 200, answer.text)
-        job = d.wait(answer.json()["id"], seconds=WAIT_S)
+        job = d.wait(answer.json()["id"])
         self.assertEqual(job["status"], "succeeded", job)
         return os.path.join(d.base("classes"), job["fine_tuned_model"].split("/")[-1])
 
@@ -332,12 +331,12 @@ class Served(unittest.TestCase):
             job = fd.class_job(gpus=2)
             job["method"]["supervised"]["hyperparameters"]["n_epochs"] = 4000
             made = d.create(job, fd.lines(fd.class_rows(90))).json()["id"]
-            self.assertTrue(server.until(lambda: len(d.steps(made)) > 0, WAIT_S))
+            self.assertTrue(server.until(lambda: len(d.steps(made)) > 0, fd.WAIT_S))
             first, = d.children()
             with open(f"/proc/{first}/task/{first}/children") as f:
                 second, = map(int, f.read().split())
             os.kill(second, signal.SIGKILL)
-            ended = d.wait(made, seconds=WAIT_S)
+            ended = d.wait(made)
             self.assertEqual(ended["status"], "failed", ended)
             self.assertIn("process 1 of 2 of the job was ended by signal 9 (Killed)", ended["error"]["message"])
         finally:

@@ -28,6 +28,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 SANITIZED = "TENSORD_SANITIZED" in os.environ  # a sanitizer's build: what it holds, and how it ends in a sandbox, is its own
 PATIENCE = 8 if SANITIZED else 1   # and so much slower it computes
+JOB_S = 600  # a server's job only gets what processors have left (nice 19), and tests beside it leave little
 CODE = grpc.StatusCode
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 

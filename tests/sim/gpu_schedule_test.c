@@ -466,14 +466,15 @@ static int64_t longest_of(const struct client *clients, int n)
     return longest;
 }
 
-/* One request a run: some of either always wait. A batch may take all that wait of a model, which then wants
- * nothing at the moment that it ends, and loses what it had saved: that depends on who wakes first. */
+/* One request a run: some of either always wait. A batch takes all that wait of a model, and its clients ask
+ * again together: nothing of it waits when the stream is free, and the other goes, as none idles. At seed 2,
+ * 37 of 42 batches of the large one began so: 0.39; where batches have 8 rows at most, 0.45 to 0.48. */
 TEST(two_models_that_want_the_gpu_at_once_share_it)
 {
     struct client clients[2 * MAX_CLIENTS];
     for (int i = 0; i < 6; i++) {
         const int streams = 1 << i % 4, batching = i / 4;
-        const double even = batching ? 0.25 : 0.05,
+        const double even = batching ? 0.2 : 0.05,
                      part = part_of_second(streams, !batching, clients, MAX_CLIENTS, MAX_CLIENTS);
         printf("     %d streams, batching %d: small requests had %.2f of them\n", streams, batching, part);
         CHECK(part > 0.5 - even && part < 0.5 + even);
