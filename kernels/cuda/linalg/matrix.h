@@ -11,10 +11,11 @@
 extern "C" {
 #endif
 
-/* SHARED: bytes of shared memory that a block may have, besides what its kernel has of its own. LARGEST: of a
- * room that one block is asked to go through; SUM: of all rooms together; BLOCKS: with rooms of their own. */
+/* SHARED: bytes of shared memory that a block may have, of the 48 KiB that it may have without asking: its
+ * kernel has up to 8,208 of its own. LARGEST: of a room that one block is asked to go through; SUM: of all
+ * rooms together; BLOCKS: with rooms of their own. */
 enum {
-    TD_CUDA_MATRIX_SHARED = 40 << 10,
+    TD_CUDA_MATRIX_SHARED = 36 << 10,
     TD_CUDA_MATRIX_LARGEST = 64 << 20,
     TD_CUDA_MATRIX_SUM = 128 << 20,
     TD_CUDA_MATRIX_BLOCKS = 512
