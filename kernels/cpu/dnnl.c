@@ -304,6 +304,18 @@ static bool conv_backward_pd(const struct td_dnnl_dims *s, const dnnl_memory_des
     return ok;
 }
 
+/* With AMX oneDNN 2.6 ends the process, or writes beyond its scratch, where a window lies wholly in the
+ * padding, and over three axes. */
+static bool breaks_on_amx(const struct td_dnnl *d, const struct td_dnnl_dims *s)
+{
+    bool breaks = s->n_axes == 3;
+    for (int i = 0; i < s->n_axes; i++) {
+        const dnnl_dim_t reach = (s->w[s->w_rank - s->n_axes + i] - 1) * (s->dilates[i] + 1);
+        breaks |= s->before[i] > reach || (s->y[2 + i] - 1) * s->strides[i] - s->before[i] >= s->x[2 + i];
+    }
+    return breaks && !d->backward;
+}
+
 /* Tries a convolution with activations channels-last, then with activations free. */
 static bool conv_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, const void *arg)
 {
@@ -328,7 +340,8 @@ static bool conv_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, const 
         bool made = d->backward
                         ? conv_backward_pd(s, x, &w_any, y, attr, &pd)
                         : conv_forward_pd(s, x, &w_any, d->posts.bias ? &d->bias : NULL, y, attr, &pd);
-        bool done = made && td_dnnl_base_is_fast(pd, "gemm:ref") && adopt(d, pd);
+        bool done =
+            made && td_dnnl_base_is_fast(pd, breaks_on_amx(d, s) ? "amx" : "gemm:ref") && adopt(d, pd);
         (void)dnnl_primitive_desc_destroy(pd);
         if (done) {
             return true;

@@ -148,6 +148,30 @@ void td_dnnl_filter_free(void *state)
     td_free(s);
 }
 
+/* Each tap of the filter meets the input in some window. */
+static bool all_taps_meet(const struct td_window *w)
+{
+    bool all = true;
+    for (int64_t k = 0; k < w->k && all; k++) {
+        const int64_t short_of = w->before - k * w->dilation; /* in the first window: of the first cell */
+        const int64_t o = short_of <= 0 ? 0 : (short_of + w->stride - 1) / w->stride;
+        all = o < w->out && o * w->stride - short_of < w->in;
+    }
+    return all;
+}
+
+/* Where oneDNN 2.6 gathers wrong gradients from bfloat16, with AMX or AVX512_BF16. */
+static bool is_wrong_in_bfloat16(const struct td_conv *g)
+{
+    struct td_dnnl_dims s;
+    td_dnnl_dims_of(g, &s);
+    bool wrong = s.n_axes == 3;
+    for (int i = 0; i < 3; i++) {
+        wrong = wrong || g->axis[i].dilation > 1 || !all_taps_meet(&g->axis[i]);
+    }
+    return wrong;
+}
+
 enum td_code td_dnnl_filter_offer(const struct td_conv *g, const struct td_kernel_query *q,
                                   enum td_bfloat16_way way, struct td_kernel_offer *o, struct td_err *err)
 {
@@ -159,6 +183,11 @@ enum td_code td_dnnl_filter_offer(const struct td_conv *g, const struct td_kerne
     if (depth->stride > 1 && depth->before > depth->stride) {
         o->refusal = "oneDNN 2.6 loses taps, and writes beyond its scratch, where several strided windows "
                      "begin in front of the first slice";
+        return TD_OK;
+    }
+    if (way == TD_BFLOAT16_NATIVE && is_wrong_in_bfloat16(g)) {
+        o->refusal = "oneDNN 2.6 is wrong in bfloat16 where taps never meet the input, and with dilation or "
+                     "three axes";
         return TD_OK;
     }
     struct state *s = td_calloc(1, sizeof *s);
