@@ -20,19 +20,43 @@ static double draw(void)
 
 static struct td_cuda_stream *stream;
 
+/* What a case has made, to be freed when it was checked. */
+enum { MOST_MADE = 32 };
+static void *made_here[MOST_MADE], *made_there[MOST_MADE];
+static int n_here, n_there;
+
+static void *kept(void *p)
+{
+    CHECK(p != NULL && n_here < MOST_MADE);
+    made_here[n_here++] = p;
+    return p;
+}
+
+static void free_all(void)
+{
+    while (n_here > 0) {
+        free(made_here[--n_here]);
+    }
+    while (n_there > 0) {
+        CHECK_INT(td_cuda_free(0, stream, made_there[--n_there]), 0);
+    }
+    CHECK_INT(td_cuda_stream_wait(0, stream), 0);
+}
+
 static void *send(const void *host, size_t bytes)
 {
     void *there;
     CHECK_INT(td_cuda_allocate(0, stream, bytes + 1, &there), 0);
     CHECK_INT(td_cuda_copy(0, stream, TD_CUDA_TO_DEVICE, there, host, bytes), 0);
     CHECK_INT(td_cuda_stream_wait(0, stream), 0);
+    CHECK(n_there < MOST_MADE);
+    made_there[n_there++] = there;
     return there;
 }
 
 static float *floats(int64_t n)
 {
-    float *x = malloc((size_t)(n + 1) * sizeof *x);
-    CHECK(x != NULL);
+    float *x = kept(malloc((size_t)(n + 1) * sizeof *x));
     for (int64_t i = 0; i < n; i++) {
         x[i] = (float)draw();
     }
@@ -105,8 +129,7 @@ static void add_operand(struct both *b, int kind, bool after, bool by_query, dou
                                         .number = number,
                                         .step = {{1, by_query ? keys : 0, 0, queries * keys}}};
     float *x = floats(n);
-    unsigned char *chosen = malloc((size_t)n + 1);
-    CHECK(chosen != NULL);
+    unsigned char *chosen = kept(malloc((size_t)n + 1));
     for (int64_t i = 0; i < n; i++) {
         chosen[i] = (double)x[i] >= least;
     }
@@ -191,7 +214,6 @@ static void check(struct both *b)
     for (int64_t i = b->n; i < b->n + GUARD; i++) {
         CHECK(got[i] == b->want[i]);
     }
-    free(got);
 }
 
 /* ------------------------------------------------------------------ cases */
@@ -208,6 +230,7 @@ TEST(every_size_and_layout)
             make(&b, &many[k], split != 0);
             add_number(&b, TD_CUDA_ATTENTION_MUL, false, 3);
             check(&b);
+            free_all();
         }
     }
 }
@@ -226,6 +249,7 @@ TEST(stages)
         add_operand(&b, TD_CUDA_ATTENTION_MUL, true, true, 0, 0);
         add_operand(&b, TD_CUDA_ATTENTION_DROP, true, true, 0.5, 0);
         check(&b);
+        free_all();
     }
 }
 
@@ -248,6 +272,7 @@ TEST(rows_that_are_masked)
     b.there.stage[b.there.n_stages++] = s;
     check(&b);
     CHECK(isnan(b.want[4 * 5]) && !isnan(b.want[5 * 5]));
+    free_all();
 }
 
 TEST(no_keys)
@@ -257,6 +282,7 @@ TEST(no_keys)
     CHECK_INT(td_cuda_stream_new(0, &stream), 0);
     make(&b, &z, true);
     check(&b);
+    free_all();
 }
 
 TEST_MAIN(RUN(every_size_and_layout) RUN(stages) RUN(rows_that_are_masked) RUN(no_keys))
