@@ -117,4 +117,31 @@ TEST(convolutions_and_their_gradients)
                   shape4(2, 16, 12, 12), w);
 }
 
-TEST_MAIN(RUN(matrices) RUN(lists_of_matrices) RUN(convolutions_and_their_gradients))
+/* What oneDNN 2.6 is wrong with. */
+TEST(filters_whose_taps_do_not_all_meet_the_input)
+{
+    const char *three = "Conv3DBackpropFilterV2 {T:type=bfloat16; strides:list(int)=[1,1,3,1,1]; "
+                        "padding:string='SAME'} (a, int32[5] 3 3 2 16 8, b)";
+    struct td_shape x = {.rank = 5, .dim = {3, 2, 1, 4, 16}}, y = {.rank = 5, .dim = {3, 2, 1, 4, 8}};
+    check_product(three, x, y);
+    check_product(CONV("Conv2DBackpropFilter", "2") "(a, int32[4] 3 4 16 32, b)", shape4(3, 9, 1, 16),
+                  shape4(3, 5, 1, 32));
+    check_product(
+        "Conv2DBackpropFilter {T:type=bfloat16; strides:list(int)=[1,1,1,1]; padding:string='SAME'; "
+        "dilations:list(int)=[1,2,1,1]} (a, int32[4] 4 3 40 16, b)",
+        shape4(3, 8, 6, 40), shape4(3, 8, 6, 16));
+}
+
+/* And what it broke on. */
+TEST(windows_that_lie_in_the_padding)
+{
+    check_product("Conv2D {T:type=bfloat16; strides:list(int)=[1,2,1,1]; padding:string='EXPLICIT'; "
+                  "explicit_paddings:list(int)=[0,0,0,2,1,2,0,0]} (a, b)",
+                  shape4(1, 4, 8, 12), shape4(1, 3, 12, 33));
+    check_product("Conv3D {T:type=bfloat16; strides:list(int)=[1,1,1,1,1]; padding:string='SAME'} (a, b)",
+                  (struct td_shape){.rank = 5, .dim = {2, 3, 6, 5, 24}},
+                  (struct td_shape){.rank = 5, .dim = {3, 2, 3, 24, 20}});
+}
+
+TEST_MAIN(RUN(matrices) RUN(lists_of_matrices) RUN(convolutions_and_their_gradients)
+              RUN(filters_whose_taps_do_not_all_meet_the_input) RUN(windows_that_lie_in_the_padding))
