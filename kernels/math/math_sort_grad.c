@@ -46,6 +46,9 @@ static enum td_code put_infer(struct td_infer *c, struct td_err *err)
     int64_t n;
     TD_TRY(td_infer_min_rank(c, 0, 1, err));
     TD_TRY(td_infer_int_value(c, 2, &known, &n, err));
+    TD_FAIL_IF(!td_shape_compatible(&c->in[0], &c->in[1]), err, INVALID_ARGUMENT,
+               "%s: indices of shape %s for values of shape %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[1]));
     c->out[0] = c->in[0].rank < 0 ? c->in[1] : c->in[0];
     if (c->out[0].rank > 0) {
         c->out[0].dim[c->out[0].rank - 1] = known ? n : -1;

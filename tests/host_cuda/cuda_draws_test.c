@@ -135,6 +135,13 @@ static bool same(const struct td_tensor *a, const struct td_tensor *b, int64_t *
     return true;
 }
 
+/* How many outputs there is one answer for: vectors of matrices are what they are up to a factor. */
+static int told(const char *op, int n)
+{
+    const bool vectors = strstr(op, "SelfAdjointEig") != NULL || strstr(op, "Svd") != NULL;
+    return vectors && n > 1 ? 1 : n;
+}
+
 static int compare(const char *op, uint64_t seed, const struct outcome *here, const struct outcome *there)
 {
     int64_t at;
@@ -145,7 +152,7 @@ static int compare(const char *op, uint64_t seed, const struct outcome *here, co
                 td_code_name(here->code), here->err.msg, td_code_name(there->code), there->err.msg);
         return 1;
     }
-    for (int i = 0; i < here->n && there->code == TD_OK && !here->odd; i++) {
+    for (int i = 0; i < told(op, here->n) && there->code == TD_OK && !here->odd; i++) {
         if (!same(&here->out[i], &there->out[i], &at)) {
             fprintf(stderr, "%s %llu: output %d, %s %s and %s %s, differs at %lld: %g and %g\n", op,
                     (unsigned long long)seed, i, td_dtype_name(here->out[i].dtype),
