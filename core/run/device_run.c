@@ -265,7 +265,6 @@ static enum td_code place_input(struct td_frame *f, const struct td_step *s, int
     int v = s->in[i];
     if (s->on_host[i]) {
         TD_TRY(td_device_run_fetch(f, &v, 1, err));
-        TD_TRY(td_device_run_hold(&dev->pins, f->slots[v].buf, err)); /* the kernel may queue a copy of it */
         dev->args[i] = f->slots[v];
         td_buffer_ref(dev->args[i].buf);
         return TD_OK;
@@ -323,6 +322,9 @@ static enum td_code launch_kernel(struct td_frame *f, const struct td_step *s, c
                                .n_out = s->n_out};
     enum td_code rc = expect_faults(f, s, &launch, err);
     dev->queued = true;
+    for (int i = 0; i < s->n_in && rc == TD_OK; i++) { /* the kernel may queue a copy of it */
+        rc = s->on_host[i] ? td_device_run_hold(&dev->pins, dev->args[i].buf, err) : TD_OK;
+    }
     rc = rc ? rc : dev->device->launch(dev->device, stream, &launch, err);
     td_buffer_unref(room);
     return rc;
