@@ -82,7 +82,7 @@ class Numbers(Jobs):
 
     def as_one(self, *counts):
         self.run_job(1, "one")
-        for n in counts or ((3,) if os.environ.get("TENSORD_SANITIZED") else (2, 3)):
+        for n in counts or ((3,) if server.SANITIZED else (2, 3)):
             p = self.run_job(n, f"of{n}")
             self.assertEqual(p.stderr.count(f"{n} {BY_NCCL}"), 1, p.stderr[-2000:])
             self.same_result(f"of{n}", "one")
