@@ -10,6 +10,7 @@
 
 #include <complex.h>
 #include <math.h>
+#include <string.h>
 
 #include "core/graph/graph.h"
 
@@ -53,6 +54,14 @@ TD_MUST enum td_code td_zmatrix_broadcast_batch(struct td_infer *c, struct td_er
 /* Which matrix of a batch of shape s serves matrix i of the broadcast batch of shape out. */
 int64_t td_zmatrix_broadcast_at(const struct td_shape *s, const struct td_shape *out, int64_t i);
 
+static inline td_zc td_zmatrix_number(double real, double imaginary)
+{
+    const double parts[2] = {real, imaginary};
+    td_zc z;
+    memcpy(&z, parts, sizeof z);
+    return z;
+}
+
 /* a / b by the greater part of b: step by step what a device does (kernels/cuda/linalg/matrix.cuh), so that a
  * pivot is zero there where it is zero here. */
 static inline td_zc td_zmatrix_quotient(td_zc a, td_zc b)
@@ -60,10 +69,10 @@ static inline td_zc td_zmatrix_quotient(td_zc a, td_zc b)
     const double p = creal(a), q = cimag(a), c = creal(b), d = cimag(b);
     if (fabs(c) < fabs(d)) {
         const double ratio = c / d, of = c * ratio + d;
-        return CMPLX((p * ratio + q) / of, (q * ratio - p) / of);
+        return td_zmatrix_number((p * ratio + q) / of, (q * ratio - p) / of);
     }
     const double ratio = d / c, of = d * ratio + c;
-    return CMPLX((q * ratio + p) / of, (q - p * ratio) / of);
+    return td_zmatrix_number((q * ratio + p) / of, (q - p * ratio) / of);
 }
 
 /* a [n,n] becomes L (unit diagonal, not stored) and U; row i of the result was row p[i]. *sign is the
