@@ -143,7 +143,7 @@ TEST(what_is_wrong_is_said_as_by_one)
 {
     pool_start(&pool);
     static const char others[] = "[]],,x\"0.-eN {}";
-    for (int i = 0; i < 150; i++) {
+    for (int i = 0; i < 60; i++) {
         const enum td_dtype dtype = dtypes[i % 4];
         size_t n = draw_text(i % (int)(sizeof shapes / sizeof *shapes), dtype);
         for (uint32_t k = draw(3); k < 3; k++) {
@@ -164,7 +164,7 @@ TEST(what_is_wrong_is_said_as_by_one)
 TEST(lists_of_other_lengths_are_not_joined)
 {
     pool_start(&pool);
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 16; i++) {
         const int dims[] = {5, 6000};
         size_t n = put_list(0, dims, 0, 2, TD_FLOAT, false);
         text[n] = '\0';
