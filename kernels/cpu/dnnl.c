@@ -304,16 +304,22 @@ static bool conv_backward_pd(const struct td_dnnl_dims *s, const dnnl_memory_des
     return ok;
 }
 
-/* With AMX oneDNN 2.6 ends the process, or writes beyond its scratch, where a window lies wholly in the
- * padding, and over three axes. */
-static bool breaks_on_amx(const struct td_dnnl *d, const struct td_dnnl_dims *s)
+/* Whether a window lies wholly in the padding. oneDNN 2.6 skips it together with its place in the operand of
+ * a binary post-op: later windows then read the operand of earlier ones. */
+static bool misses_input(const struct td_dnnl_dims *s)
 {
-    bool breaks = s->n_axes == 3;
+    bool misses = false;
     for (int i = 0; i < s->n_axes; i++) {
         const dnnl_dim_t reach = (s->w[s->w_rank - s->n_axes + i] - 1) * (s->dilates[i] + 1);
-        breaks |= s->before[i] > reach || (s->y[2 + i] - 1) * s->strides[i] - s->before[i] >= s->x[2 + i];
+        misses |= s->before[i] > reach || (s->y[2 + i] - 1) * s->strides[i] - s->before[i] >= s->x[2 + i];
     }
-    return breaks && !d->backward;
+    return misses;
+}
+
+/* With AMX oneDNN 2.6 ends the process there, and writes beyond its scratch over three axes. */
+static bool breaks_on_amx(const struct td_dnnl *d, const struct td_dnnl_dims *s)
+{
+    return !d->backward && (s->n_axes == 3 || misses_input(s));
 }
 
 /* Tries a convolution with activations channels-last, then with activations free. */
@@ -344,19 +350,6 @@ static bool conv_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, const 
             made && td_dnnl_base_is_fast(pd, breaks_on_amx(d, s) ? "amx" : "gemm:ref") && adopt(d, pd);
         (void)dnnl_primitive_desc_destroy(pd);
         if (done) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Whether a window lies wholly in the padding. oneDNN 2.6 skips it together with its place in the operand of
- * a binary post-op: later windows then read the operand of earlier ones. */
-static bool misses_input(const struct td_conv *g)
-{
-    for (int i = 0; i < 3; i++) {
-        const struct td_window *w = &g->axis[i];
-        if (w->before > (w->k - 1) * w->dilation || (w->out - 1) * w->stride - w->before >= w->in) {
             return true;
         }
     }
@@ -416,7 +409,7 @@ static enum td_code conv_offer(const struct td_conv *g, struct conv_wish wish,
     struct td_dnnl_dims s;
     td_dnnl_dims_of(g, &s);
     const int n_post =
-        misses_input(g) || adds_slowly() ? without_elements(q->post, wish.n_post) : wish.n_post;
+        misses_input(&s) || adds_slowly() ? without_elements(q->post, wish.n_post) : wish.n_post;
     dnnl_memory_desc_t y;
     dnnl_format_tag_t last = s.n_axes == 2 ? dnnl_nhwc : dnnl_ndhwc;
     bool ok = dnnl_memory_desc_init_by_tag(&y, s.n_axes + 2, s.y, d->y_type, last) == dnnl_success &&
