@@ -24,7 +24,7 @@
 #include "core/base/thread_pool.h"
 #include "proto/json/json_list.h"
 
-enum { MOST_PARTS = 16, PART = 64 << 10, LEAST = 2 * PART /* bytes of text */ };
+enum { MOST_PARTS = 16, PART = TD_JSON_LARGE / 2 /* bytes of text, or more */ };
 
 struct part {
     struct td_json text;
@@ -168,12 +168,13 @@ static bool is_large(const struct td_gather *g, const struct td_json *j, const c
 {
     struct td_json at = *j;
     struct td_err ignored = {0};
-    if (j->pool == NULL || j->pool->most < 2 || j->end - j->at < LEAST || g->dtype == TD_STRING ||
+    if (j->pool == NULL || j->pool->most < 2 || j->end - j->at < TD_JSON_LARGE || g->dtype == TD_STRING ||
         g->dtype == TD_BOOL || td_json_peek(&at) != '[' || td_json_leap(&at, &ignored) != TD_OK) {
         return false;
     }
     *end = at.at;
-    return at.at - j->at >= LEAST && td_parallel_is_worth(j->pool, (at.at - j->at) / 2 /* 1 ns a byte */);
+    return at.at - j->at >= TD_JSON_LARGE &&
+           td_parallel_is_worth(j->pool, (at.at - j->at) / 2 /* 1 ns a byte */);
 }
 
 /* From j to the value's end. */

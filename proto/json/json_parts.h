@@ -6,6 +6,8 @@
 
 #include "proto/json/json_value.h"
 
+enum { TD_JSON_LARGE = 128 << 10 }; /* bytes of text that are worth it */
+
 /* What td_gather_value does, where the value is large, all is in order with it, and j->pool has help. False:
  * else; nothing has changed, and who reads it in one finds what is wrong. */
 bool td_gather_by_parts(struct td_gather *g, struct td_json *j, struct td_shape *shape);

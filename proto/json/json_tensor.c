@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "proto/json/json_parts.h"
 #include "proto/json/json_value.h"
 #include "proto/json/json_write.h"
 
@@ -266,8 +267,10 @@ static enum td_code row_list(struct row_field *rows, struct td_json *j, const st
     TD_FAIL_IF(!td_json_eat(j, '['), err, INVALID_ARGUMENT, "'instances' must be a list");
     TD_FAIL_IF(td_json_peek(j) == ']', err, INVALID_ARGUMENT, "'instances' list must not be empty");
     for (*n_rows = 0;;) {
+        const char *from = j->at;
         TD_TRY(one_row(rows, j, fields, n_fields, *n_rows, &objects, err));
         ++*n_rows;
+        j->pool = j->at - from < TD_JSON_LARGE ? NULL : j->pool; /* as are those behind it, much the same */
         if (td_json_eat(j, ']')) {
             return TD_OK;
         }
