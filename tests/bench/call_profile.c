@@ -1,9 +1,9 @@
 /* tests/bench/call_profile.c - the call on libtensord, watched: what each step of the compiled plan takes, by
  * which kernel, beside what the machine gives at most.
  *
- *   build/call_profile DIR CASE [SECONDS [CPU [THREADS]]]      after call.c's line, Markdown; call.h has CASE
+ *   build/call_profile DIR CASE [SECONDS [CPU]]        after call.c's line, Markdown; call.h has CASE
  *
- * A step's time is its least over all calls; one that calls functions (a loop) has its own
+ * A step's time is its least over all calls, on one thread; one that calls functions (a loop) has its own
  * time alone, and what it runs, summed over a call, has rows of its own. Operations are counted for
  * products and convolutions (a multiply-add is two; borders as if they were whole), bytes for all steps,
  * each input and output once: what caches keep makes GB/s larger than memory gives. Loops are shown round by
@@ -16,7 +16,6 @@
 #include "core/base/timings.h"
 #include "core/graph/attr.h"
 #include "core/graph/fused.h"
-#include "server/embed_pool.h"
 #include "tests/bench/call_servable.h"
 #include "tests/bench/peaks.h"
 
@@ -188,23 +187,15 @@ static void print_all(void)
 
 /* ------------------------------------------------------------------ call.c's backend */
 
-static struct td_run_opts watched = {.observe = on_step};
-
 const char *bench_load(const char *dir, const struct bench_case *c)
 {
     (void)atexit(print_all);
-    if (c->threads > 1) {
-        struct td_embed_pool *pool;
-        if (td_embed_pool_new(c->threads, &pool, &err)) {
-            return err.msg;
-        }
-        watched.pool = td_embed_pool_of(pool); /* until the process ends */
-    }
     return call_servable_load(dir, c, &loaded, &err) ? err.msg : NULL;
 }
 
 const char *bench_run(FILE *to)
 {
+    static const struct td_run_opts watched = {.observe = on_step};
     (void)to;
     for (int i = 0; i < n_rows; i++) {
         row[i].ns = row[i].runs = 0;
