@@ -22,7 +22,7 @@ constexpr size_t SHARED = 48 << 10, SHARED_OPT_IN = 227 << 10, SHARED_PROCESSOR 
 
 struct grid {
     kernel_type type;
-    std::shared_ptr<const void> values;
+    std::shared_ptr<const char> values;
     launch_shape shape;
     int device;
     uint64_t number; /* of the launch: what its draws depend on */

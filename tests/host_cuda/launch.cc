@@ -8,7 +8,9 @@
 #include "tests/host_cuda/symbols.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <memory>
 
 namespace host_cuda
 {
@@ -50,7 +52,40 @@ cudaError_t check_shape(const launch_shape &s, const kernel_facts &k)
     return s.shared > k.most_dynamic ? cudaErrorInvalidValue : cudaSuccess;
 }
 
-void run_launch(const kernel_type &type, const std::shared_ptr<const void> &values, const launch_shape &shape,
+std::shared_ptr<const char> copy_args(const kernel_type &type, void **args)
+{
+    const std::shared_ptr<char> all(static_cast<char *>(operator new(type.bytes)),
+                                    [](char *at) { operator delete(at); });
+    for (uint32_t i = 0; i < type.n; i++) {
+        memcpy(all.get() + type.params[i].at, args[i], type.params[i].bytes);
+    }
+    return all;
+}
+
+uintptr_t word_at(const char *at)
+{
+    uintptr_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+/* Whose memory the arguments name. */
+void list_uses(const kernel_type &type, const char *values, op *o)
+{
+    for (uint32_t i = 0; i < type.n; i++) {
+        const param &p = type.params[i];
+        const char *const at = values + p.at;
+        if (p.kind == param_kind::READ || p.kind == param_kind::WRITE) {
+            o->uses.push_back({word_at(at), p.target, p.kind == param_kind::WRITE});
+        } else if (p.kind == param_kind::STRUCT) {
+            for (uint32_t w = 0; w + sizeof(uintptr_t) <= p.bytes; w += sizeof(uintptr_t)) {
+                o->uses.push_back({word_at(at + w), 1, false});
+            }
+        }
+    }
+}
+
+void run_launch(const kernel_type &type, const std::shared_ptr<const char> &values, const launch_shape &shape,
                 moment where) /* stream: the device; place: the launch's number */
 {
     grid g = {type, values, shape, where.stream, where.place, {0}, {false}};
@@ -71,14 +106,12 @@ cudaError_t launch(const kernel_type &type, const launch_shape &shape, void **ar
         if (bad != cudaSuccess) {
             return bad;
         }
-        const kernel_args a = type.copy(args);
+        const std::shared_ptr<const char> values = copy_args(type, args);
         auto o = std::make_shared<op>();
         o->what = "kernel " + k.name;
-        for (const pointer_use &p : a.pointers) {
-            o->uses.push_back({p.at, p.bytes, p.writes});
-        }
+        list_uses(type, values.get(), o.get());
         const moment number = {s->device, ++n_launches};
-        o->run = [type, values = a.values, shape, number] { run_launch(type, values, shape, number); };
+        o->run = [type, values, shape, number] { run_launch(type, values, shape, number); };
         return submit(s, o);
     });
 }

@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <regex>
@@ -107,11 +108,24 @@ int run(const std::vector<std::string> &words, const std::string &log)
     return failed == 0 && waitpid(child, &status, 0) == child ? status : -1;
 }
 
+/* What an object was made of beside its source: the device's headers. */
+const std::string &headers()
+{
+    static const std::string all = [] {
+        std::string text;
+        for (const auto &file : std::filesystem::directory_iterator(HOST_CUDA_HEADERS)) {
+            text += read_file(file.path());
+        }
+        return text;
+    }();
+    return all;
+}
+
 int compile(program *p)
 {
     static unsigned number;
     const std::string source = whole_source(p->source);
-    const uint64_t hash = std::hash<std::string>{}(source + HOST_CUDA_COMPILE);
+    const uint64_t hash = std::hash<std::string>{}(source + HOST_CUDA_COMPILE + headers());
     std::ostringstream name, mine;
     name << folder() << "/" << std::hex << hash;
     mine << name.str() << "-" << std::dec << getpid() << "-"

@@ -22,7 +22,6 @@
 #define __managed__
 #define __shared__ static thread_local __attribute__((tls_model("local-dynamic")))
 #define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(n) alignas(n)

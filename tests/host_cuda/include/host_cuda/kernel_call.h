@@ -1,9 +1,10 @@
 /* tests/host_cuda/include/host_cuda/kernel_call.h - cudaLaunchKernel with a typed kernel.
  *
  * CUDA's driver knows a kernel's parameters from its binary; here the template reads them from the kernel's
- * type. Arguments are copied at the call, as CUDA does. Pointers among them are listed for the check of who
- * uses which memory: a pointer to const as a read, another one as a write, each of its first element, for
- * nobody knows how far the kernel goes; a struct's words as reads.
+ * type: where each lies among the others, and what it is. Little of it is made for each type of kernel, for
+ * there are some thousands. Arguments are copied at the call, as CUDA does. Pointers among them are listed for
+ * the check of who uses which memory: a pointer to const as a read, another one as a write, each of its first
+ * element, for nobody knows how far the kernel goes; a struct's words as reads.
  *
  * A kernel that is launched through a table of `const void *` is named in it by TD_KERNEL (kernel_macros.h).
  *
@@ -12,34 +13,33 @@
 #define HOST_CUDA_KERNEL_CALL_H
 
 #include <cstdint>
-#include <cstring>
-#include <memory>
-#include <tuple>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "host_cuda/runtime_api.h"
 
 namespace host_cuda
 {
 
-struct pointer_use {
-    uintptr_t at;
-    size_t bytes;
-    bool writes;
-};
+enum class param_kind : uint8_t {
+    VALUE,
+    READ,
+    WRITE,
+    STRUCT
+}; /* READ, WRITE: a pointer to const, to another */
 
-struct kernel_args {
-    std::shared_ptr<const void> values;
-    std::vector<pointer_use> pointers;
+struct param {
+    uint32_t at, bytes; /* among the arguments */
+    param_kind kind;
+    uint32_t target; /* a pointer's: bytes of its first element */
 };
 
 /* How to call one kernel. */
 struct kernel_type {
     const void *kernel;
-    kernel_args (*copy)(void **args);
-    void (*call)(const void *kernel, const void *values);
+    const param *params;
+    uint32_t n, bytes; /* params; all arguments */
+    void (*call)(const void *kernel, const char *values);
 };
 
 struct launch_shape {
@@ -51,49 +51,53 @@ cudaError_t launch(const kernel_type &type, const launch_shape &shape, void **ar
 /* The kernel's address. name: NULL: its symbol's */
 const void *remember(const kernel_type &type, const char *name = nullptr);
 
-template <class T> constexpr size_t size_of()
+template <class T> constexpr param param_of(uint32_t *end)
 {
-    if constexpr (std::is_void_v<T>) {
-        return 1;
+    static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 16, "an argument is copied as bytes");
+    const uint32_t at = (*end + alignof(T) - 1) / alignof(T) * alignof(T), bytes = sizeof(T);
+    *end = at + bytes;
+    if constexpr (std::is_pointer_v<T>) {
+        using target = std::remove_pointer_t<T>;
+        const auto kind = std::is_const_v<target> ? param_kind::READ : param_kind::WRITE;
+        if constexpr (std::is_void_v<target>) {
+            return {at, bytes, kind, 1};
+        } else {
+            return {at, bytes, kind, sizeof(target)};
+        }
     } else {
-        return sizeof(T);
+        return {at, bytes, std::is_class_v<T> ? param_kind::STRUCT : param_kind::VALUE, 0};
     }
 }
 
-template <class T> void list_pointers(const T &value, std::vector<pointer_use> &list)
+template <size_t N> struct params {
+    param p[N > 0 ? N : 1];
+    uint32_t bytes;
+};
+
+template <class... P> constexpr params<sizeof...(P)> params_of()
 {
-    if constexpr (std::is_pointer_v<T>) {
-        using target = std::remove_pointer_t<T>;
-        list.push_back({reinterpret_cast<uintptr_t>(value), size_of<target>(), !std::is_const_v<target>});
-    } else if constexpr (std::is_class_v<T> && sizeof(T) >= sizeof(uintptr_t)) {
-        for (size_t i = 0; i + sizeof(uintptr_t) <= sizeof(T); i += sizeof(uintptr_t)) {
-            uintptr_t word;
-            memcpy(&word, reinterpret_cast<const char *>(&value) + i, sizeof word);
-            list.push_back({word, 1, false});
-        }
-    }
+    params<sizeof...(P)> all = {};
+    uint32_t n = 0;
+    ((all.p[n++] = param_of<std::remove_cv_t<P>>(&all.bytes)), ...);
+    return all;
 }
 
 template <class... P> struct typed {
-    using values = std::tuple<std::remove_cv_t<P>...>;
+    static constexpr params<sizeof...(P)> list = params_of<P...>();
 
-    template <size_t... I> static kernel_args copy_all(void **args, std::index_sequence<I...>)
+    template <size_t... I> static void call_all(void (*f)(P...), const char *v, std::index_sequence<I...>)
     {
-        (void)args;
-        auto v = std::make_shared<values>(*static_cast<std::remove_cv_t<P> *>(args[I])...);
-        kernel_args all = {v, {}};
-        (list_pointers(std::get<I>(*v), all.pointers), ...);
-        return all;
+        (void)v;
+        f(*reinterpret_cast<const std::remove_cv_t<P> *>(v + list.p[I].at)...);
     }
-    static kernel_args copy(void **args) { return copy_all(args, std::index_sequence_for<P...>()); }
-    static void call(const void *kernel, const void *v)
+    static void call(const void *kernel, const char *v)
     {
-        const auto f = reinterpret_cast<void (*)(P...)>(const_cast<void *>(kernel));
-        std::apply(f, *static_cast<const values *>(v));
+        call_all(reinterpret_cast<void (*)(P...)>(const_cast<void *>(kernel)), v,
+                 std::index_sequence_for<P...>());
     }
     static kernel_type of(void (*kernel)(P...))
     {
-        return {reinterpret_cast<const void *>(kernel), copy, call};
+        return {reinterpret_cast<const void *>(kernel), list.p, sizeof...(P), list.bytes, call};
     }
 };
 
