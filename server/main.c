@@ -22,6 +22,7 @@
 #include "proto/bytes/mapping.h"
 #include "server/models/config_file.h"
 #include "server/alive.h"
+#include "server/base/busy_poll.h"
 #include "server/base/clock.h"
 #include "server/base/cores.h"
 #include "server/base/notify.h"
@@ -577,6 +578,7 @@ int main(int argc, char **argv)
                                 .workers = s.workers,
                                 .host = s.options.bind_address,
                                 .port = s.tls.key == NULL && s.http[0] != NULL ? s.rest_port[0] : 0};
+    td_busy_poll_start(s.options.busy_poll_us, td_cores_usable(""));
     if (await_models(&s)) {
         say_ready(&s);
         notify_ready(&s);

@@ -20,6 +20,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/buffer.h"
 #include "core/base/check.h"
+#include "server/base/busy_poll.h"
 #include "server/base/clock.h"
 #include "server/grpc/grpc_impl.h"
 
@@ -39,12 +40,13 @@ struct td_poller {
 
 static _Thread_local struct td_poller *self;
 
-/* Of this thread. gRPC reads and parses inside its wait for events, so how long that took says nothing. */
+/* Of this thread, but for the time that it had nothing to do and looked for more. gRPC reads and parses inside its
+ * wait for events, so how long that took says nothing. */
 static int64_t cpu_now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec - td_busy_poll_spent_here_ns();
 }
 
 /* Under mu. */

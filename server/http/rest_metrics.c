@@ -18,6 +18,7 @@
 #include "core/base/mem.h"
 #include "core/run/bound_plan.h"
 #include "core/run/variable.h"
+#include "server/base/busy_poll.h"
 #include "server/base/connections.h"
 #include "server/base/metrics.h"
 #include "server/base/open_calls.h"
@@ -109,6 +110,12 @@ static double cpu_seconds(const struct td_rest *rest)
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static double busy_poll_seconds(const struct td_rest *rest)
+{
+    (void)rest;
+    return (double)td_busy_poll_spent_ns() * 1e-9;
 }
 
 static double started_at(const struct td_rest *rest)
