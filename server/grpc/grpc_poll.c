@@ -40,8 +40,8 @@ struct td_poller {
 
 static _Thread_local struct td_poller *self;
 
-/* Of this thread, but for the time that it had nothing to do and looked for more. gRPC reads and parses inside its
- * wait for events, so how long that took says nothing. */
+/* Of this thread, but for the time that it had nothing to do and looked for more. gRPC reads and parses
+ * inside its wait for events, so how long that took says nothing. */
 static int64_t cpu_now_ns(void)
 {
     struct timespec t;

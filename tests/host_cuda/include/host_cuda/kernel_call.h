@@ -2,9 +2,9 @@
  *
  * CUDA's driver knows a kernel's parameters from its binary; here the template reads them from the kernel's
  * type: where each lies among the others, and what it is. Little of it is made for each type of kernel, for
- * there are some thousands. Arguments are copied at the call, as CUDA does. Pointers among them are listed for
- * the check of who uses which memory: a pointer to const as a read, another one as a write, each of its first
- * element, for nobody knows how far the kernel goes; a struct's words as reads.
+ * there are some thousands. Arguments are copied at the call, as CUDA does. Pointers among them are listed
+ * for the check of who uses which memory: a pointer to const as a read, another one as a write, each of its
+ * first element, for nobody knows how far the kernel goes; a struct's words as reads.
  *
  * A kernel that is launched through a table of `const void *` is named in it by TD_KERNEL (kernel_macros.h).
  *
