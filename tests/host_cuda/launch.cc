@@ -4,7 +4,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/host_cuda/block.h"
 #include "tests/host_cuda/device.h"
+#include "tests/host_cuda/memory.h"
 #include "tests/host_cuda/reports.h"
+#include "tests/host_cuda/settings.h"
 #include "tests/host_cuda/symbols.h"
 
 #include <algorithm>
@@ -50,6 +52,24 @@ cudaError_t check_shape(const launch_shape &s, const kernel_facts &k)
     return s.shared > k.most_dynamic ? cudaErrorInvalidValue : cudaSuccess;
 }
 
+/* A word of a struct may be a bool or a small number, and behind it what the stack had there. */
+bool is_surely_an_address(const pointer_use &p)
+{
+    return p.writes || p.bytes > 1 || ((p.at & 0xFF) > 1 && static_cast<uint32_t>(p.at) >= 1u << 20);
+}
+
+/* A GPU reads no memory of the host's that is not pinned; here it would, and say nothing. */
+void check_pointers(int device, const kernel_facts &k, const kernel_args &a)
+{
+    for (const pointer_use &p : a.pointers) {
+        if (is_surely_an_address(p) && is_the_hosts(p.at)) {
+            report(device, cudaErrorIllegalAddress,
+                   text("kernel %s is given %p, which is memory of the host's", k.name.c_str(),
+                        reinterpret_cast<void *>(p.at)));
+        }
+    }
+}
+
 void run_launch(const kernel_type &type, const std::shared_ptr<const void> &values, const launch_shape &shape,
                 moment where) /* stream: the device; place: the launch's number */
 {
@@ -71,7 +91,13 @@ cudaError_t launch(const kernel_type &type, const launch_shape &shape, void **ar
         if (bad != cudaSuccess) {
             return bad;
         }
+        if (s->device != current_device()) { /* CUDA has a stream's kernels launched from its own device */
+            return cudaErrorInvalidResourceHandle;
+        }
         const kernel_args a = type.copy(args);
+        if (config().debug) {
+            check_pointers(s->device, k, a);
+        }
         auto o = std::make_shared<op>();
         o->what = "kernel " + k.name;
         for (const pointer_use &p : a.pointers) {
