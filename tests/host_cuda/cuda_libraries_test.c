@@ -317,6 +317,20 @@ TEST(convolutions_by_several_threads_are_those_of_our_own)
     td_cudnn_close(dnn);
 }
 
+/* As where a plan is recorded while other runs have all handles that there are. */
+TEST(a_handle_can_be_made_while_a_stream_is_recorded)
+{
+    struct memory m;
+    struct td_cuda_graph *graph;
+    open_memory(&m);
+    CHECK_INT(td_cuda_capture_begin(0, m.stream), 0);
+    struct td_cudnn *dnn = open_cudnn();
+    CHECK_INT(td_cuda_capture_end(0, m.stream, &graph), 0);
+    CHECK_INT(td_cuda_graph_free(0, graph), 0);
+    td_cudnn_close(dnn);
+    close_memory(&m);
+}
+
 static void check_refused(struct td_cudnn *dnn, enum td_cuda_type type, const struct td_cuda_conv *s,
                           const char *why)
 {
@@ -369,5 +383,6 @@ TEST_MAIN(RUN(products_of_all_layouts_and_epilogues_are_made) RUN(a_product_of_v
                   RUN(plans_are_made_for_the_librarys_device_and_no_other)
                       RUN(a_matrix_of_any_element_is_swapped)
                           RUN(convolutions_by_several_threads_are_those_of_our_own)
-                              RUN(convolutions_that_are_not_the_librarys_are_refused)
-                                  RUN(libraries_that_are_missing_or_something_else_are_told))
+                              RUN(a_handle_can_be_made_while_a_stream_is_recorded)
+                                  RUN(convolutions_that_are_not_the_librarys_are_refused)
+                                      RUN(libraries_that_are_missing_or_something_else_are_told))

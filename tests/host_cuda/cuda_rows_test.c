@@ -98,6 +98,24 @@ TEST(maxima_are_picked_where_they_are_said_to_be)
     compare(PICKS, SIXTEEN, (struct given){4, {5, 7, 16, 15}}, 2);
 }
 
+#define EINSUM(equation, of_x, of_y)                                                                         \
+    XY RESHAPE("a", "float", "x", of_x)                                                                      \
+        RESHAPE("b", "float", "y", of_y) "r = Einsum {N:int=2; T:type=float; equation:string='" equation     \
+                                         "'} (a, b)"
+#define FOUR_BY_TWO "int32[4] 2 2 2 2"
+
+/* Matrices that lie well, with gaps, and the other way round; batches of one axis, and of two. */
+TEST(products_of_labels_are_those_of_the_host)
+{
+    compare(EINSUM("abc,cd->abd", "int32[3] 2 2 4", "int32[2] 4 4"), SIXTEEN, SIXTEEN, 1);
+    compare(EINSUM("abc,dc->abd", "int32[3] 2 2 4", "int32[2] 4 4"), SIXTEEN, SIXTEEN, 1);
+    compare(EINSUM("abc,cde->abde", "int32[3] 2 4 2", "int32[3] 2 2 4"), SIXTEEN, SIXTEEN, 1);
+    compare(EINSUM("aecd,abcd->acbe", FOUR_BY_TWO, FOUR_BY_TWO), SIXTEEN, SIXTEEN, 1);
+    compare(EINSUM("acbe,aecd->abcd", FOUR_BY_TWO, FOUR_BY_TWO), SIXTEEN, SIXTEEN, 1);
+    compare(EINSUM("ab,ab->b", "int32[2] 4 4", "int32[2] 4 4"), SIXTEEN, SIXTEEN, 1);
+    compare(EINSUM("ab,c->abc", "int32[2] 4 4", "int32[1] 16"), SIXTEEN, SIXTEEN, 1);
+}
+
 #define ENTRIES(n, rank) XY TO("w", "int64", "x") RESHAPE("at", "int64", "w", "int32[2] " n " " rank)
 #define REORDER(n, rank, shape, port)                                                                        \
     ENTRIES(n, rank)                                                                                         \
@@ -189,7 +207,7 @@ TEST(values_that_cannot_be_are_refused_with_the_words_of_the_host)
     compare(XY LEVELS, two, (struct given){2, {3, -2}}, 2);
 }
 
-TEST_MAIN(RUN(maxima_are_picked_where_they_are_said_to_be)
+TEST_MAIN(RUN(maxima_are_picked_where_they_are_said_to_be) RUN(products_of_labels_are_those_of_the_host)
               RUN(entries_are_sorted_along_axes_that_one_key_does_not_count)
                   RUN(sparse_tensors_are_joined_in_order)
                       RUN(what_a_dense_tensor_is_made_of_must_ascend_where_that_is_asked_for)

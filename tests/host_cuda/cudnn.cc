@@ -371,6 +371,11 @@ int cudnnCreate(void **to)
     if (!stand_in::usable("cudnn")) {
         return NOT_INITIALIZED;
     }
+    void *own = nullptr; /* the real one allocates */
+    if (cudaMalloc(&own, 1) != cudaSuccess) {
+        return NOT_INITIALIZED;
+    }
+    (void)cudaFree(own);
     handle *const h = handles.add();
     h->device = stand_in::current_device();
     *to = h;

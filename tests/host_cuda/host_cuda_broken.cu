@@ -165,6 +165,45 @@ static void use_after_free()
     cudaDeviceSynchronize();
 }
 
+/* Memory that no GPU reads; right: its own. */
+static void host_pointer()
+{
+    static int mine[10];
+    run_touch(right ? new_array<int>(10) : mine, 0, nullptr);
+    cudaDeviceSynchronize();
+}
+
+/* In a struct's words it is found, too. */
+struct hidden {
+    int64_t n;
+    int *y;
+};
+static __global__ void touch_in_struct(hidden h)
+{
+    h.y[h.n] = 1;
+}
+static void host_pointer_in_struct()
+{
+    static int mine[10];
+    hidden h = {3, right ? new_array<int>(10) : mine};
+    void *args[] = {&h};
+    cudaLaunchKernel(touch_in_struct, dim3(1), dim3(1), args, 0, nullptr);
+    cudaDeviceSynchronize();
+}
+
+/* A kernel is launched from its stream's device. */
+static void other_devices_stream()
+{
+    host_cuda_set("HOST_CUDA_DEVICES", "2");
+    cudaStream_t s;
+    CHECK_CUDA(cudaSetDevice(1));
+    int *const y = new_array<int>(10);
+    CHECK_CUDA(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    CHECK_CUDA(cudaSetDevice(right ? 1 : 0));
+    fprintf(stderr, "%s\n", cudaGetErrorName(run_touch(y, 0, s)));
+    cudaStreamSynchronize(s);
+}
+
 static __global__ void diverge(bool together)
 {
     if (together || threadIdx.x < 7) {
@@ -239,6 +278,9 @@ int main(int argc, char **argv)
         {"read_before_wait", read_before_wait},
         {"write_after_free", write_after_free},
         {"use_after_free", use_after_free},
+        {"host_pointer", host_pointer},
+        {"host_pointer_in_struct", host_pointer_in_struct},
+        {"other_devices_stream", other_devices_stream},
         {"divergent_barrier", divergent_barrier},
         {"shuffle_out_of_mask", shuffle_out_of_mask},
         {"unordered_graph", unordered_graph},

@@ -4,7 +4,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/host_cuda/block.h"
 #include "tests/host_cuda/device.h"
+#include "tests/host_cuda/memory.h"
 #include "tests/host_cuda/reports.h"
+#include "tests/host_cuda/settings.h"
 #include "tests/host_cuda/symbols.h"
 
 #include <algorithm>
@@ -85,6 +87,24 @@ void list_uses(const kernel_type &type, const char *values, op *o)
     }
 }
 
+/* A word of a struct may be a bool or a small number, and behind it what the stack had there. */
+bool is_surely_an_address(const use &p)
+{
+    return p.writes || p.bytes > 1 || ((p.at & 0xFF) > 1 && static_cast<uint32_t>(p.at) >= 1u << 20);
+}
+
+/* A GPU reads no memory of the host's that is not pinned; here it would, and say nothing. */
+void check_pointers(int device, const kernel_facts &k, const op &o)
+{
+    for (const use &p : o.uses) {
+        if (is_surely_an_address(p) && is_the_hosts(p.at)) {
+            report(device, cudaErrorIllegalAddress,
+                   text("kernel %s is given %p, which is memory of the host's", k.name.c_str(),
+                        reinterpret_cast<void *>(p.at)));
+        }
+    }
+}
+
 void run_launch(const kernel_type &type, const std::shared_ptr<const char> &values, const launch_shape &shape,
                 moment where) /* stream: the device; place: the launch's number */
 {
@@ -106,10 +126,16 @@ cudaError_t launch(const kernel_type &type, const launch_shape &shape, void **ar
         if (bad != cudaSuccess) {
             return bad;
         }
+        if (s->device != current_device()) { /* CUDA has a stream's kernels launched from its own device */
+            return cudaErrorInvalidResourceHandle;
+        }
         const std::shared_ptr<const char> values = copy_args(type, args);
         auto o = std::make_shared<op>();
         o->what = "kernel " + k.name;
         list_uses(type, values.get(), o.get());
+        if (config().debug) {
+            check_pointers(s->device, k, *o);
+        }
         const moment number = {s->device, ++n_launches};
         o->run = [type, values, shape, number] { run_launch(type, values, shape, number); };
         return submit(s, o);

@@ -160,6 +160,20 @@ residence where_is(const void *at)
     return a == nullptr ? residence::PAGEABLE : a->device < 0 ? residence::PINNED : residence::DEVICE;
 }
 
+bool is_the_hosts(uintptr_t at)
+{
+    const auto page = static_cast<uintptr_t>(getpagesize());
+    auto it = allocations.upper_bound(at);
+    if (it != allocations.begin()) {
+        const allocation &a = std::prev(it)->second;
+        if (at < reinterpret_cast<uintptr_t>(a.map) + a.map_bytes) { /* its end, of nothing that lies there */
+            return false;
+        }
+    }
+    unsigned char there;
+    return at >= page && mincore(reinterpret_cast<void *>(at / page * page), 1, &there) == 0;
+}
+
 bool in_use(const void *at, size_t bytes)
 {
     const use u = {reinterpret_cast<uintptr_t>(at), bytes, true};

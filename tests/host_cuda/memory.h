@@ -25,6 +25,8 @@ allocation *find_allocation(uintptr_t at);
 bool within_bounds(const void *at, size_t bytes);
 enum class residence { PAGEABLE, PINNED, DEVICE };
 residence where_is(const void *at);
+/* Memory that the host has for itself, which no GPU reads: mapped, and no allocation's. */
+bool is_the_hosts(uintptr_t at);
 
 /* Checks work's uses against what else uses the memory (in the debugging mode), and keeps them. The caller
  * holds mu. */

@@ -6,7 +6,11 @@
  *   HOST_CUDA_NVRTC_FOLDER   where objects are kept by a hash of the source, and found again (tests have many
  *                            processes, and a compiler takes its time); the default is beside this library
  *
+ *   HOST_CUDA_REAL_NVRTC     the real one's file: it must take the source, too
+ *
  * It takes what NVRTC takes: a source that includes nothing, the options that it knows, and an architecture.
+ * As that does, it wants a second library, libnvrtc-builtins, which here must be open already: who finds
+ * NVRTC by a run path of his own does not find that one by its name.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
@@ -28,7 +32,14 @@
 #include <string>
 #include <vector>
 
-enum { SUCCESS = 0, INVALID_INPUT = 3, INVALID_PROGRAM = 4, INVALID_OPTION = 5, COMPILATION = 6 };
+enum {
+    SUCCESS = 0,
+    INVALID_INPUT = 3,
+    INVALID_PROGRAM = 4,
+    INVALID_OPTION = 5,
+    COMPILATION = 6,
+    BUILTINS = 7
+};
 
 struct program {
     std::string source, log, code;
@@ -121,6 +132,50 @@ const std::string &headers()
     return all;
 }
 
+using create_function = int(program **, const char *, const char *, int, const char *const *,
+                            const char *const *);
+using compile_function = int(program *, int, const char *const *);
+using log_size_function = int(program *, size_t *);
+using log_function = int(program *, char *);
+using destroy_function = int(program **);
+
+template <class F> F *function_of(void *library, const char *name)
+{
+    return reinterpret_cast<F *>(dlsym(library, name));
+}
+
+/* Whether the real NVRTC, where there is one, takes the source with these options; p->log: why not. */
+bool real_one_takes(program *p, int n, const char *const *options)
+{
+    const char *const file = getenv("HOST_CUDA_REAL_NVRTC");
+    if (file == nullptr) {
+        return true;
+    }
+    void *const real = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    program *theirs;
+    if (real == nullptr || function_of<create_function>(real, "nvrtcCreateProgram")(
+                               &theirs, p->source.c_str(), "fused.cu", 0, nullptr, nullptr) != SUCCESS) {
+        p->log = std::string("there is no real NVRTC: ") + file;
+        return false;
+    }
+    const bool takes =
+        function_of<compile_function>(real, "nvrtcCompileProgram")(theirs, n, options) == SUCCESS;
+    size_t bytes = 0;
+    function_of<log_size_function>(real, "nvrtcGetProgramLogSize")(theirs, &bytes);
+    p->log.resize(bytes);
+    function_of<log_function>(real, "nvrtcGetProgramLog")(theirs, p->log.data());
+    function_of<destroy_function>(real, "nvrtcDestroyProgram")(&theirs);
+    if (!takes) {
+        fprintf(stderr, "host_cuda: NVRTC takes no such source: %s\n%s\n", p->log.c_str(), p->source.c_str());
+    }
+    return takes;
+}
+
+bool builtins_are_open()
+{
+    return dlopen("libnvrtc-builtins.so.13.99", RTLD_NOW | RTLD_NOLOAD) != nullptr;
+}
+
 int compile(program *p)
 {
     static unsigned number;
@@ -184,6 +239,7 @@ API const char *nvrtcGetErrorString(int number)
 {
     return number == SUCCESS       ? "NVRTC_SUCCESS"
            : number == COMPILATION ? "NVRTC_ERROR_COMPILATION"
+           : number == BUILTINS    ? "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE"
                                    : "an error";
 }
 
@@ -205,7 +261,12 @@ API int nvrtcCompileProgram(program *p, int n, const char *const *options)
         }
     }
     use_stack();
-    return compile(p);
+    if (!builtins_are_open()) {
+        p->log = "failed to open libnvrtc-builtins.so.13.99";
+        return BUILTINS;
+    }
+    const int error = compile(p);
+    return error == SUCCESS && !real_one_takes(p, n, options) ? COMPILATION : error;
 }
 
 API int nvrtcGetProgramLogSize(program *p, size_t *bytes)

@@ -1,5 +1,8 @@
 /* kernels/cuda/array/move.cu - elements that go to other places, a thread an element, as plain bytes.
  *
+ * Neighbours that stay neighbours are moved together, 16 bytes at most: a Transpose that leaves the last axis
+ * where it is.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/array/move.h"
 
@@ -51,12 +54,40 @@ struct run_move {
     }
 };
 
+constexpr size_t MOST_BYTES = sizeof(td_cuda_sixteen);
+
+/* Whether every two elements lie together on both sides, at places for one of twice the bytes. */
+bool are_pairs(const td_cuda_steps &s, size_t bytes, const void *x, const void *y)
+{
+    const uintptr_t both = reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y);
+    bool are = s.rank > 0 && s.a[0] == 1 && s.b[0] == 1 && s.dim[0] % 2 == 0 && both % (2 * bytes) == 0;
+    for (int d = 1; d < s.rank; d++) {
+        are = are && s.a[d] % 2 == 0 && s.b[d] % 2 == 0;
+    }
+    return are;
+}
+
+void pair_up(td_cuda_steps *s)
+{
+    s->dim[0] /= 2;
+    for (int d = 1; d < s->rank; d++) {
+        s->a[d] /= 2;
+        s->b[d] /= 2;
+    }
+}
+
 } // namespace
 
 int td_cuda_move(size_t bytes, const struct td_cuda_steps *steps, const void *x, void *y, int64_t n,
                  struct td_cuda_stream *stream)
 {
-    return td_cuda_with_bytes(bytes, run_move{steps, x, y, n, stream});
+    td_cuda_steps s = *steps;
+    while (bytes < MOST_BYTES && are_pairs(s, bytes, x, y)) {
+        pair_up(&s);
+        bytes *= 2;
+        n /= 2;
+    }
+    return td_cuda_with_bytes(bytes, run_move{&s, x, y, n, stream});
 }
 
 int td_cuda_fill(size_t bytes, const unsigned char value[16], void *y, int64_t n,

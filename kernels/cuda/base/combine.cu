@@ -7,6 +7,7 @@
 
 #include <type_traits>
 
+#include "kernels/cuda/base/exact.cuh"
 #include "kernels/cuda/base/fold.cuh"
 #include "kernels/cuda/base/lines.cuh"
 
@@ -124,7 +125,8 @@ __device__ W source(const td_cuda_combining &s, const T *x, int64_t p, int64_t o
     }
     W v = td_cuda_load(x[place(s, at, s.per, o, i)]);
     if constexpr (!std::is_integral_v<W>) {
-        v = s.counts == nullptr || s.scale == TD_CUDA_AS_IT_IS ? v : v * scale_of<W>(s.scale, s.counts[at]);
+        const bool scales = s.counts != nullptr && s.scale != TD_CUDA_AS_IT_IS;
+        v = scales ? td_cuda_times(v, scale_of<W>(s.scale, s.counts[at])) : v;
     }
     return v;
 }
@@ -139,7 +141,7 @@ template <class T, class W> __device__ W finished(const td_cuda_combining &s, W 
     a = s.divides ? static_cast<W>(a / static_cast<W>(n)) : a;
     if constexpr (!std::is_integral_v<W>) {
         const bool scales = s.scale != TD_CUDA_AS_IT_IS && s.counts == nullptr && n > 1;
-        a = scales ? a * scale_of<W>(s.scale, static_cast<int32_t>(n)) : a;
+        a = scales ? td_cuda_times(a, scale_of<W>(s.scale, static_cast<int32_t>(n))) : a;
     }
     return a;
 }

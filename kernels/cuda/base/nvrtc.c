@@ -8,6 +8,7 @@
 #include "kernels/cuda/base/nvrtc.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,6 +65,23 @@ static void find(void *library, const char *name, void *function)
     memcpy(function, &symbol, sizeof symbol); /* ISO C has no cast from one to the other */
 }
 
+/* NVRTC opens a second library by its bare name when it compiles, and has no run path: where we have found
+ * it by ours, the linker does not find that one. Once it is open the name is enough. */
+static void open_builtins(int major, int minor)
+{
+    char path[PATH_MAX];
+    Dl_info own;
+    void *at;
+    memcpy(&at, &nvrtc.version, sizeof at);
+    const char *const end = dladdr(at, &own) != 0 ? strrchr(own.dli_fname, '/') : NULL;
+    const int folder = end != NULL ? (int)(end - own.dli_fname) : 0;
+    if (folder > 0 && snprintf(path, sizeof path, "%.*s/libnvrtc-builtins.so.%d.%d", folder, own.dli_fname,
+                               major, minor) < (int)sizeof path) {
+        (void)dlopen(path,
+                     RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); /* where it is not there, compiling says so */
+    }
+}
+
 static void look(void)
 {
     int major = 0, minor = 0;
@@ -88,6 +106,7 @@ static void look(void)
         (void)snprintf(nvrtc.missing, sizeof nvrtc.missing, "%s", nvrtc.error(error));
         return;
     }
+    open_builtins(major, minor);
     (void)snprintf(nvrtc.name, sizeof nvrtc.name, "NVRTC %d.%d", major, minor);
 }
 

@@ -64,7 +64,9 @@ bool td_cuda_is_sticky(int error)
            error == cudaErrorLaunchTimeout || error == cudaErrorHardwareStackError ||
            error == cudaErrorIllegalInstruction || error == cudaErrorMisalignedAddress ||
            error == cudaErrorInvalidAddressSpace || error == cudaErrorInvalidPc || error == cudaErrorAssert ||
-           error == cudaErrorECCUncorrectable;
+           error == cudaErrorECCUncorrectable || error == cudaErrorNvlinkUncorrectable ||
+           error == cudaErrorContained || error == cudaErrorContextIsDestroyed ||
+           error == cudaErrorMpsClientTerminated || error == cudaErrorExternalDevice;
 }
 
 int td_cuda_count(int *error)
@@ -197,9 +199,11 @@ int td_cuda_stream_free(td_cuda_stream *stream)
     return said(cudaStreamDestroy(of(stream)));
 }
 
+/* Relaxed: what this thread asks beside the stream is done as ever. NVIDIA's libraries allocate when a handle
+ * is made, and load a kernel when it is launched for the first time, and either may be while we record. */
 int td_cuda_capture_begin(int device, td_cuda_stream *stream)
 {
-    return on(device, [&] { return cudaStreamBeginCapture(of(stream), cudaStreamCaptureModeThreadLocal); });
+    return on(device, [&] { return cudaStreamBeginCapture(of(stream), cudaStreamCaptureModeRelaxed); });
 }
 
 int td_cuda_capture_end(int device, td_cuda_stream *stream, td_cuda_graph **out)

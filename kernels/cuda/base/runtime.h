@@ -94,8 +94,8 @@ int td_cuda_stream_wait(int device, struct td_cuda_stream *stream);
 /* What is queued on stream from now on comes after the event's point. */
 int td_cuda_stream_after(int device, struct td_cuda_stream *stream, struct td_cuda_event *event);
 int td_cuda_stream_free(struct td_cuda_stream *stream);
-/* What this thread queues on the stream from here on is recorded; and the end of it: *out is NULL on
- * errors. */
+/* What is queued on the stream from here on is recorded, and nothing else that the thread asks; and the end
+ * of it: *out is NULL on errors. */
 int td_cuda_capture_begin(int device, struct td_cuda_stream *stream);
 int td_cuda_capture_end(int device, struct td_cuda_stream *stream, struct td_cuda_graph **out);
 int td_cuda_graph_launch(int device, struct td_cuda_graph *graph, struct td_cuda_stream *stream);

@@ -1,4 +1,5 @@
-/* kernels/cuda/math/einsum.c - rows of Einsum, as a product of matrices (matmul.cu) or a sum (reduce.cu).
+/* kernels/cuda/math/einsum.c - rows of Einsum, as a product of matrices (cuBLASLt's, or matmul.cu) or a sum
+ * (reduce.cu).
  *
  *   left [batch.., free.., contracted..]   right [batch.., contracted.., free..]
  *   product [batch.., free.., free..]
@@ -6,12 +7,15 @@
  * is how an equation of two operands is read. An operand whose free labels, and whose contracted ones, are
  * each one run of equal steps is multiplied where it lies; another is first put in this order, in the
  * workspace, as is the product where the output wants another one. Labels of one operand alone are summed on
- * the way.
+ * the way. The library takes matrices without gaps, and one step from batch to batch: what is not so is put
+ * in order for it, too.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "kernels/cuda/base/cuda_call.h"
+#include "kernels/cuda/base/libraries.h"
 #include "kernels/cuda/math/matmul.h"
 #include "kernels/cuda/array/move.h"
 #include "kernels/cuda/math/reduce.h"
@@ -31,6 +35,7 @@ struct equation {
     int64_t size[TD_EINSUM_LABELS];
     struct term in[2];
     enum td_dtype type;
+    bool by_library;
     const char *refusal;
     /* operands that are put in order first, where in the workspace, and what is summed meanwhile */
     bool moves[2], reorders;
@@ -161,6 +166,23 @@ static bool lies_well(const struct equation *q, int k)
            contracted.rank <= 1 && labels_of(q, k, SUMMED, label) == 0;
 }
 
+static int64_t step_along(const struct equation *q, int k, enum role role)
+{
+    struct td_cuda_steps s;
+    return steps_of(q, k, role, &s) && s.rank == 1 ? s.a[0] : 1;
+}
+
+/* Whether its matrices have no gaps, and one step leads through the batches: for one that lies well. */
+static bool lies_for_the_library(const struct equation *q, int k)
+{
+    struct td_cuda_steps batch;
+    const int64_t free = count_with(q, k, FREE), contracted = count_with(q, k, CONTRACTED);
+    const int64_t free_step = step_along(q, k, FREE), contracted_step = step_along(q, k, CONTRACTED);
+    return (free == 1 || free_step == (contracted_step == 1 ? contracted : 1)) &&
+           (contracted == 1 || contracted_step == (contracted_step == 1 ? 1 : free)) &&
+           steps_of(q, k, BATCH, &batch) && batch.rank <= 1;
+}
+
 /* Operand k is put in the order of these roles first, what is summed left out: its steps become those there.
  * False: more dims than a kernel takes. */
 static bool put_in_order(struct equation *q, int k, const enum role *order, int n_roles)
@@ -196,12 +218,6 @@ static size_t room_for(struct equation *q, int64_t n)
 }
 
 /* ------------------------------------------------------------------ the product */
-
-static int64_t step_along(const struct equation *q, int k, enum role role)
-{
-    struct td_cuda_steps s;
-    return steps_of(q, k, role, &s) && s.rank == 1 ? s.a[0] : 1;
-}
 
 static bool describe_product(struct equation *q)
 {
@@ -256,7 +272,7 @@ static bool describe_pair(struct equation *q, int64_t outputs)
         return true;
     }
     for (int k = 0; k < 2 && fits; k++) {
-        q->moves[k] = !lies_well(q, k);
+        q->moves[k] = !lies_well(q, k) || (q->by_library && !lies_for_the_library(q, k));
         if (q->moves[k]) {
             fits = put_in_order(q, k, order[k], 3);
             q->at[k] = room_for(q, q->move[k].n_kept);
@@ -272,11 +288,12 @@ static bool describe_pair(struct equation *q, int64_t outputs)
     return fits;
 }
 
-static enum td_code describe(const struct td_node *n, const struct td_shape *const *in,
+static enum td_code describe(const struct td_node *n, bool by_library, const struct td_shape *const *in,
                              const struct td_shape *out, struct equation *q, struct td_err *err)
 {
     bool ready;
     *q = empty;
+    q->by_library = by_library;
     q->type = td_attr_type(n, "T");
     TD_TRY(td_einsum_analyse(n, in, &q->e, q->size, &ready, err));
     bool fits = ready;
@@ -294,7 +311,7 @@ static enum td_code describe(const struct td_node *n, const struct td_shape *con
     return TD_OK;
 }
 
-/* ------------------------------------------------------------------ rows */
+/* ------------------------------------------------------------------ our own */
 
 static enum td_code prepare(const struct td_kernel_query *k, struct td_kernel_offer *o, struct td_err *err)
 {
@@ -302,7 +319,7 @@ static enum td_code prepare(const struct td_kernel_query *k, struct td_kernel_of
     const struct td_shape *in[2] = {&k->in[0], k->n_in > 1 ? &k->in[1] : NULL};
     o->refusal = k->n_in > 2 ? "more than two operands" : NULL;
     if (o->refusal == NULL) {
-        TD_TRY(describe(k->node, in, &k->out[0], &q, err));
+        TD_TRY(describe(k->node, false, in, &k->out[0], &q, err));
         o->refusal = q.refusal;
         o->workspace_bytes = q.bytes;
     }
@@ -320,7 +337,19 @@ static int put(const struct td_call *c, const struct equation *q, int k, void *t
                : td_cuda_reduce(TD_CUDA_SUM, td_cuda_type_of(q->type), m, x, to, stream);
 }
 
-static int multiply(const struct td_call *c, const struct equation *q, void *y, int64_t outputs)
+/* The product of what lies at in[0] and in[1]. */
+typedef enum td_code product_of(const struct td_call *c, const struct equation *q, const void *const *in,
+                                void *z, struct td_err *err);
+
+static enum td_code own_product(const struct td_call *c, const struct equation *q, const void *const *in,
+                                void *z, struct td_err *err)
+{
+    return td_cuda_launched(
+        c, td_cuda_matmul(td_cuda_type_of(q->type), &q->product, in[0], in[1], z, td_cuda_stream_of(c)), err);
+}
+
+static enum td_code multiply(const struct td_call *c, const struct equation *q, void *y, int64_t outputs,
+                             product_of *product, struct td_err *err)
 {
     char *const work = c->workspace;
     const void *in[2];
@@ -329,32 +358,127 @@ static int multiply(const struct td_call *c, const struct equation *q, void *y, 
         in[k] = q->moves[k] ? work + q->at[k] : c->in[k]->data;
         error = q->moves[k] ? put(c, q, k, work + q->at[k]) : 0;
     }
+    TD_TRY(td_cuda_launched(c, error, err));
     void *const z = q->reorders ? work + q->at[2] : y;
-    struct td_cuda_stream *stream = td_cuda_stream_of(c);
-    error =
-        error != 0 ? error : td_cuda_matmul(td_cuda_type_of(q->type), &q->product, in[0], in[1], z, stream);
-    return error != 0 || !q->reorders
-               ? error
-               : td_cuda_move(td_dtype_size(q->type), &q->reorder, z, y, outputs, stream);
+    TD_TRY(product(c, q, in, z, err));
+    return !q->reorders ? TD_OK
+                        : td_cuda_launched(c,
+                                           td_cuda_move(td_dtype_size(q->type), &q->reorder, z, y, outputs,
+                                                        td_cuda_stream_of(c)),
+                                           err);
 }
 
-static enum td_code run(struct td_call *c, struct td_err *err)
+static enum td_code run_by(struct td_call *c, bool by_library, product_of *product, struct td_err *err)
 {
     struct td_tensor *y;
     struct equation q;
     const struct td_shape *in[2] = {&c->in[0]->shape, c->n_in > 1 ? &c->in[1]->shape : NULL};
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    TD_TRY(describe(c->node, in, &y->shape, &q, err));
+    TD_TRY(describe(c->node, by_library, in, &y->shape, &q, err));
     const int64_t n = td_tensor_count(y);
-    return n == 0 ? TD_OK
-                  : td_cuda_launched(c, q.e.n_in == 1 ? put(c, &q, 0, y->data) : multiply(c, &q, y->data, n),
-                                     err);
+    return n == 0          ? TD_OK
+           : q.e.n_in == 1 ? td_cuda_launched(c, put(c, &q, 0, y->data), err)
+                           : multiply(c, &q, y->data, n, product, err);
 }
 
-static const struct td_kernel rows[] = {{.name = "einsum.cuda",
+static enum td_code run(struct td_call *c, struct td_err *err)
+{
+    return run_by(c, false, own_product, err);
+}
+
+/* ------------------------------------------------------------------ cuBLASLt */
+
+struct plan {
+    struct td_cublaslt_plan *at;
+    size_t work; /* the library's part of the workspace begins there */
+};
+
+static enum td_code prepare_cublaslt(const struct td_kernel_query *k, int choice, struct td_kernel_offer *o,
+                                     struct td_err *err)
+{
+    const struct td_cublaslt *lt = td_cuda_libraries_of(k->target.device)->cublaslt;
+    const struct td_shape *in[2] = {&k->in[0], k->n_in > 1 ? &k->in[1] : NULL};
+    struct td_cublaslt_plan *plan = NULL;
+    struct td_cublaslt_product p;
+    struct equation q;
+    o->refusal = lt == NULL                         ? "cuBLASLt is not there"
+                 : choice > 0 && k->fastest == NULL ? "it is tried against others alone"
+                 : k->n_in != 2                     ? "it is no product of two"
+                                                    : NULL;
+    if (o->refusal != NULL) {
+        return TD_OK;
+    }
+    TD_TRY(describe(k->node, true, in, &k->out[0], &q, err));
+    o->refusal = q.refusal != NULL ? q.refusal
+                 : !td_cuda_product_for_cublaslt(&q.product, td_cuda_type_of(q.type), &p)
+                     ? "no single step walks through the batches"
+                     : td_cublaslt_plan_make(lt, &p, choice, &plan);
+    if (o->refusal != NULL) {
+        return TD_OK;
+    }
+    struct plan *state = td_calloc(1, sizeof *state);
+    if (state == NULL) {
+        td_cublaslt_plan_free(plan);
+        return td_no_memory(err, sizeof *state, "a product");
+    }
+    *state = (struct plan){plan, q.bytes};
+    o->state = state;
+    o->state_bytes = sizeof *state + td_cublaslt_plan_bytes(plan);
+    o->workspace_bytes = q.bytes + td_cublaslt_plan_workspace(plan);
+    return TD_OK;
+}
+
+static void release_cublaslt(void *state)
+{
+    td_cublaslt_plan_free(((struct plan *)state)->at);
+    td_free(state);
+}
+
+static enum td_code library_product(const struct td_call *c, const struct equation *q, const void *const *in,
+                                    void *z, struct td_err *err)
+{
+    const struct plan *plan = c->state;
+    if (!td_cublaslt_aligned(in[0]) || !td_cublaslt_aligned(in[1])) { /* part of another tensor */
+        return own_product(c, q, in, z, err);
+    }
+    const struct td_cublaslt_call call = {.a = in[0],
+                                          .b = in[1],
+                                          .y = z,
+                                          .workspace = (char *)c->workspace + plan->work,
+                                          .stream = td_cuda_stream_of(c)};
+    return td_cublaslt_multiply(plan->at, &call, err) ? td_err_wrap(err, "%s", c->node->op_name) : TD_OK;
+}
+
+static enum td_code run_cublaslt(struct td_call *c, struct td_err *err)
+{
+    return run_by(c, true, library_product, err);
+}
+
+/* ------------------------------------------------------------------ rows */
+
+#define CUBLASLT(choice)                                                                                     \
+    static enum td_code prepare_##choice(const struct td_kernel_query *k, struct td_kernel_offer *o,         \
+                                         struct td_err *err)                                                 \
+    {                                                                                                        \
+        return prepare_cublaslt(k, choice, o, err);                                                          \
+    }
+CUBLASLT(0)
+CUBLASLT(1)
+CUBLASLT(2)
+#define CUBLASLT_ROW(label, choice)                                                                          \
+    {                                                                                                        \
+        .name = label, .device = TD_CUDA, .types = {{"T", TD_CUDA_FLOATS}}, .library = TD_LIB_MODULE,        \
+        .competes = true, .prepare = prepare_##choice, .release = release_cublaslt, .run = run_cublaslt      \
+    }
+
+static const struct td_kernel rows[] = {CUBLASLT_ROW("einsum.cublaslt", 0),
+                                        CUBLASLT_ROW("einsum.cublaslt.2", 1),
+                                        CUBLASLT_ROW("einsum.cublaslt.3", 2),
+                                        {.name = "einsum.cuda",
                                          .device = TD_CUDA,
                                          .types = {{"T", TD_CUDA_FLOATS}},
                                          .library = TD_LIB_MODULE,
+                                         .competes = true,
                                          .prepare = prepare,
                                          .run = run},
                                         {.name = NULL}};

@@ -85,9 +85,8 @@ static enum td_code run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ cuBLASLt */
 
-/* Batches that all share b are more rows of one product. False: no single step walks through the batches. */
-static bool describe_cublaslt(const struct td_cuda_product *s, enum td_cuda_type type,
-                              struct td_cublaslt_product *p)
+bool td_cuda_product_for_cublaslt(const struct td_cuda_product *s, enum td_cuda_type type,
+                                  struct td_cublaslt_product *p)
 {
     *p = (struct td_cublaslt_product){.type = type,
                                       .m = s->m,
@@ -115,7 +114,7 @@ static enum td_code prepare_cublaslt(const struct td_kernel_query *q, int choice
     o->refusal = lt == NULL                         ? "cuBLASLt is not there"
                  : choice > 0 && q->fastest == NULL ? "it is tried against others alone"
                  : !describe(q->node, &q->in[0], &q->in[1], &q->out[0], &s) ||
-                         !describe_cublaslt(&s, td_cuda_type_of(q->node->out_type[0]), &p)
+                         !td_cuda_product_for_cublaslt(&s, td_cuda_type_of(q->node->out_type[0]), &p)
                      ? "no single step walks through the batches"
                      : td_cublaslt_plan_make(lt, &p, choice, &plan);
     if (o->refusal == NULL) {

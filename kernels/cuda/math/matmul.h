@@ -1,4 +1,5 @@
-/* kernels/cuda/math/matmul.h - launcher of matmul.cu; it returns CUDA's error number.
+/* kernels/cuda/math/matmul.h - launcher of matmul.cu; it returns CUDA's error number. And the same product as
+ * cuBLASLt has it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CUDA_MATH_MATMUL_H
@@ -26,5 +27,14 @@ int td_cuda_matmul(enum td_cuda_type type, const struct td_cuda_product *s, cons
 
 #ifdef __cplusplus
 }
+#else
+
+#include "kernels/cuda/base/cublaslt.h"
+
+/* Of matrices without gaps. Batches that all share b are more rows of one product. False: no single step
+ * walks through the batches. */
+bool td_cuda_product_for_cublaslt(const struct td_cuda_product *s, enum td_cuda_type type,
+                                  struct td_cublaslt_product *p);
+
 #endif
 #endif

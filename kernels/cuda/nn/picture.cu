@@ -137,7 +137,7 @@ __device__ bool place_on(float lo, float hi, int64_t n, int64_t crop, int64_t o,
 {
     const float last = static_cast<float>(n - 1);
     const float step = crop > 1 ? (hi - lo) * last / static_cast<float>(crop - 1) : 0;
-    const float from = crop > 1 ? lo * last : 0.5F * (lo + hi) * last;
+    const float from = td_cuda_times(crop > 1 ? lo : 0.5F * (lo + hi), last);
     *at = from + td_cuda_times(static_cast<float>(o), step);
     return *at >= 0 && *at <= last;
 }

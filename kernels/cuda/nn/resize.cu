@@ -42,7 +42,7 @@ __device__ int64_t clamp(int64_t v, int64_t n)
 __device__ float source(const td_cuda_resize_axis &a, int64_t o)
 {
     const float at = static_cast<float>(o);
-    return a.half ? td_cuda_times(at + 0.5F, a.scale) - 0.5F : at * a.scale;
+    return a.half ? td_cuda_times(at + 0.5F, a.scale) - 0.5F : td_cuda_times(at, a.scale);
 }
 
 __device__ int64_t nearest(const td_cuda_resize_axis &a, int64_t o)
