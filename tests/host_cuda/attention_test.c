@@ -354,6 +354,24 @@ TEST(rows_that_are_masked)
     with_kinds(masked, &(const struct sizes){100, 10, 1, 1, 8, 5});
 }
 
+/* Rows that are -inf as a whole are nothing, and left out again behind the softmax: where all keys are, 0. */
+static void masked_again(const struct sizes *z)
+{
+    struct both b;
+    make(&b, z, false);
+    add_operand(&b, TD_CUDA_ATTENTION_KEEP, false, true, 2, -INFINITY);
+    add_operand(&b, TD_CUDA_ATTENTION_KEEP, true, true, 2, 0);
+    check(&b);
+    for (int64_t i = 0; i < b.n; i++) {
+        CHECK(b.want[i] == 0);
+    }
+}
+
+TEST(what_is_masked_again_is_nothing)
+{
+    with_kinds(masked_again, &(const struct sizes){70, 10, 1, 1, 8, 5});
+}
+
 static void without_keys(const struct sizes *z)
 {
     struct both b;
@@ -366,4 +384,5 @@ TEST(no_keys)
     with_kinds(without_keys, &(const struct sizes){0, 3, 1, 2, 4, 5});
 }
 
-TEST_MAIN(RUN(every_size_and_layout) RUN(stages) RUN(rows_that_are_masked) RUN(no_keys))
+TEST_MAIN(RUN(every_size_and_layout) RUN(stages) RUN(rows_that_are_masked)
+              RUN(what_is_masked_again_is_nothing) RUN(no_keys))

@@ -79,8 +79,8 @@ class Written:
         self.shapes = [rng.choice(("bnts", "bnts", "b11s", "11ts", "s", "b1ts")) for _ in self.masks]
         self.seed, self.strange = rng.randrange(1 << 30), rng.random() < 0.2
         self.type = rng.choice((tf.float32,) * 6 + (tf.float16, tf.bfloat16))
-        if self.type == tf.float16 and np.isfinite(self.big):
-            self.big = -1e4
+        if self.type != tf.float32:   # of a row that is masked by a number as a whole, half and bfloat16 keep no scores
+            self.big = -np.inf
         shape = [None] * self.axes if self.known else None
         self.specs = {n: tf.TensorSpec(shape, self.type, name=n) for n in "qkv"}
         for i, m in enumerate(self.masks):
@@ -142,12 +142,12 @@ class Written:
             elif m == "factor":
                 x = x * mask
             elif m == "keep":
-                x = tf.where(mask, x, self.big)
+                x = tf.where(mask, x, tf.constant(self.big, x.dtype))
             elif m == "drop":
-                x = tf.where(mask, self.big, x)
+                x = tf.where(mask, tf.constant(self.big, x.dtype), x)
             else:
                 shape = tf.shape(x)
-                x = tf.where(tf.linalg.band_part(tf.ones((shape[-2], shape[-1]), tf.bool), -1, 0), x, self.big)
+                x = tf.where(tf.linalg.band_part(tf.ones((shape[-2], shape[-1]), tf.bool), -1, 0), x, tf.constant(self.big, x.dtype))
         return x
 
     def call(self, q, k, v, **masks):
@@ -159,7 +159,7 @@ class Written:
         p = tf.nn.softmax(scores)
         keep = [masks[f"m{i}"] for i, m in enumerate(self.masks) if m == "keep"]
         if self.again and keep:
-            p = tf.where(keep[0], p, 0.0)
+            p = tf.where(keep[0], p, tf.constant(0, p.dtype))
         found = {"out": self.weighted(p, v)}
         if self.wanted is not None:
             found[self.wanted] = scores if self.wanted == "scores" else p

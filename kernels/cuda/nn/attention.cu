@@ -42,31 +42,6 @@ __device__ void fetch(const T *from, int64_t row, int64_t column, int64_t first,
     }
 }
 
-template <class T> __device__ float staged(const td_cuda_attention_stage &g, int64_t at, float x)
-{
-    if (g.kind >= TD_CUDA_ATTENTION_KEEP) {
-        return td_cuda_attention_chosen(g, at) ? x : g.number;
-    }
-    const float by = td_cuda_attention_operand<T>(g, at);
-    return g.kind == TD_CUDA_ATTENTION_ADD   ? x + by
-           : g.kind == TD_CUDA_ATTENTION_SUB ? x - by
-           : g.kind == TD_CUDA_ATTENTION_MUL ? x * by
-                                             : x / by;
-}
-
-/* The stages before or after the softmax, of the score of query t and key s. */
-template <class T>
-__device__ float all_stages(const td_cuda_attention &a, const td_cuda_attention_bases &b, bool after, int64_t t,
-                            int64_t s, float x)
-{
-    for (int i = 0; i < a.n_stages; i++) {
-        if (a.stage[i].after == after) {
-            x = staged<T>(a.stage[i], b.stage[i] + t * a.stage[i].step.at[1] + s * a.stage[i].step.at[0], x);
-        }
-    }
-    return x;
-}
-
 __device__ float warp_most(float x)
 {
     for (int apart = WARP / 2; apart > 0; apart /= 2) {
@@ -100,7 +75,7 @@ __device__ float exponential(running *row, float score, float *shrink)
 }
 
 template <class T, int EACH>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, EACH == 1 ? 3 : 2)
     attention(const __grid_constant__ td_cuda_attention a, int64_t high, int64_t across, int64_t n)
 {
     constexpr int ROWS = EACH * WARPS;
@@ -141,8 +116,8 @@ __global__ void __launch_bounds__(THREADS)
                 const int64_t t = top + warp + j * WARPS, s = first + at;
                 const bool inside = t < a.dim[1] && s < a.dim[0];
                 const float e = exponential(
-                    &row[j], inside ? all_stages<T>(a, b, false, t, s, score[j]) : -INFINITY, &shrink[j]);
-                weight[warp + j * WARPS][at] = inside ? all_stages<T>(a, b, true, t, s, e) : 0;
+                    &row[j], inside ? td_cuda_attention_staged<T>(a, b, false, t, s, score[j]) : -INFINITY, &shrink[j]);
+                weight[warp + j * WARPS][at] = inside ? td_cuda_attention_staged<T>(a, b, true, t, s, e) : 0;
             }
             __syncthreads();
             TD_UNROLL
@@ -167,12 +142,22 @@ __global__ void __launch_bounds__(THREADS)
         TD_UNROLL
         for (int j = 0; j < EACH; j++) {
             const int64_t t = top + warp + j * WARPS;
+            const float by = a.dim[0] == 0 ? 0 : a.copies / row[j].sum;
             TD_UNROLL
             for (int c = 0; c < OWN_COLUMNS; c++) {
                 const int64_t d = left + at + c * WARP;
                 if (t < a.dim[1] && d < a.width) {
                     static_cast<T *>(a.out)[b.out + t * a.of_out.at[1] + d * a.of_out.at[0]] =
-                        td_cuda_store<T>::of(a.dim[0] == 0 ? 0.0f : sum[j][c] * (a.copies / row[j].sum));
+                        td_cuda_store<T>::of(sum[j][c] * by);
+                }
+            }
+        }
+        TD_UNROLL
+        for (int j = 0; j < EACH; j++) {
+            const int64_t t = top + warp + j * WARPS;
+            if (t < a.dim[1] && td_cuda_attention_again(a, row[j].sum)) {
+                for (int64_t d = left + at; d < left + COLUMNS && d < a.width; d += WARP) {
+                    td_cuda_attention_put_again<T>(a, b, t, d);
                 }
             }
         }

@@ -1,9 +1,11 @@
-/* kernels/cuda/nn/attention.cuh - what the kernels of attention share: where a batch entry's tensors begin, and
- * what a stage has for a score.
+/* kernels/cuda/nn/attention.cuh - what the kernels of attention share: where a batch entry's tensors begin, what
+ * a stage does to a score, and what a row comes to in the end.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CUDA_NN_ATTENTION_CUH
 #define TD_KERNELS_CUDA_NN_ATTENTION_CUH
+
+#include <cmath>
 
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/nn/attention.h"
@@ -51,6 +53,56 @@ __device__ inline bool td_cuda_attention_chosen(const td_cuda_attention_stage &g
 template <class T> __device__ inline float td_cuda_attention_operand(const td_cuda_attention_stage &g, int64_t at)
 {
     return g.operand != nullptr ? td_cuda_load(static_cast<const T *>(g.operand)[at]) : g.number;
+}
+
+template <class T>
+__device__ inline float td_cuda_attention_stage_one(const td_cuda_attention_stage &g, int64_t at, float x)
+{
+    if (g.kind >= TD_CUDA_ATTENTION_KEEP) {
+        return td_cuda_attention_chosen(g, at) ? x : g.number;
+    }
+    const float by = td_cuda_attention_operand<T>(g, at);
+    return g.kind == TD_CUDA_ATTENTION_ADD   ? x + by
+           : g.kind == TD_CUDA_ATTENTION_SUB ? x - by
+           : g.kind == TD_CUDA_ATTENTION_MUL ? x * by
+                                             : x / by;
+}
+
+/* The stages before or after the softmax, of the score of query t and key s. */
+template <class T>
+__device__ inline float td_cuda_attention_staged(const td_cuda_attention &a, const td_cuda_attention_bases &b, bool after, int64_t t,
+                            int64_t s, float x)
+{
+    for (int i = 0; i < a.n_stages; i++) {
+        if (a.stage[i].after == after) {
+            x = td_cuda_attention_stage_one<T>(a.stage[i], b.stage[i] + t * a.stage[i].step.at[1] + s * a.stage[i].step.at[0], x);
+        }
+    }
+    return x;
+}
+
+/* Whether a row of that sum is to be made anew: its weights are no numbers, but there are stages behind the
+ * softmax, which may leave such out. */
+__device__ inline bool td_cuda_attention_again(const td_cuda_attention &a, float sum)
+{
+    bool any_after = false;
+    for (int i = 0; i < a.n_stages; i++) {
+        any_after = any_after || a.stage[i].after;
+    }
+    return any_after && !(sum > 0);
+}
+
+/* Column d of its result. */
+template <class T>
+__device__ __noinline__ void td_cuda_attention_put_again(const td_cuda_attention &a, const td_cuda_attention_bases &b,
+                                                   int64_t t, int64_t d)
+{
+    const T *const value = static_cast<const T *>(a.value) + b.value + d * a.of_value.at[0];
+    float sum = 0;
+    for (int64_t s = 0; s < a.dim[0]; s++) {
+        sum += td_cuda_attention_staged<T>(a, b, true, t, s, NAN) * td_cuda_load(value[s * a.of_value.at[1]]);
+    }
+    static_cast<T *>(a.out)[b.out + t * a.of_out.at[1] + d * a.of_out.at[0]] = td_cuda_store<T>::of(sum);
 }
 
 #endif

@@ -236,26 +236,35 @@ template <class T> __device__ inline void put_two(T *to, int64_t step, int64_t l
 
 /* top: of the warp's rows; left: of the block's columns. */
 template <class T, int N>
-__device__ void put(const td_cuda_attention &a, int64_t base, int64_t top, int64_t left, const running &r,
-                    const float (&sum)[N][4])
+__device__ void put(const td_cuda_attention &a, const td_cuda_attention_bases &b, int64_t top, int64_t left,
+                    const running &r, const float (&sum)[N][4])
 {
-    const int64_t column = left + 2 * td_mma_place();
+    const int64_t t = top + td_mma_group(), column = left + 2 * td_mma_place();
+    float all[2];
     TD_UNROLL
     for (int row = 0; row < 2; row++) {
-        const int64_t t = top + td_mma_group() + 8 * row;
-        float all = r.sum[row];
-        all += __shfl_xor_sync(ALL, all, 1);
-        all += __shfl_xor_sync(ALL, all, 2);
-        const float by = a.dim[0] == 0 ? 0 : a.copies / all;
-        if (t >= a.dim[1]) {
+        all[row] = r.sum[row] + __shfl_xor_sync(ALL, r.sum[row], 1);
+        all[row] += __shfl_xor_sync(ALL, all[row], 2);
+        if (t + 8 * row >= a.dim[1]) {
             continue;
         }
-        T *const to = static_cast<T *>(a.out) + base + t * a.of_out.at[1];
+        const float by = a.dim[0] == 0 ? 0 : a.copies / all[row];
+        T *const to = static_cast<T *>(a.out) + b.out + (t + 8 * row) * a.of_out.at[1];
         TD_UNROLL
         for (int j = 0; j < N; j++) {
             const int64_t d = column + 8 * j;
             put_two(to + d * a.of_out.at[0], a.of_out.at[0], a.width - d, sum[j][2 * row] * by,
                     sum[j][2 * row + 1] * by);
+        }
+    }
+    if (!td_cuda_attention_again(a, all[0]) && !td_cuda_attention_again(a, all[1])) {
+        return;
+    }
+    TD_ROLLED
+    for (int e = 0; e < 4 * N; e++) {
+        const int64_t query = t + 8 * (e % 2), d = column + e / 4 * 8 + e / 2 % 2;
+        if (query < a.dim[1] && d < a.width && td_cuda_attention_again(a, e % 2 == 0 ? all[0] : all[1])) {
+            td_cuda_attention_put_again<T>(a, b, query, d);
         }
     }
 }
@@ -312,7 +321,7 @@ __global__ void __launch_bounds__(EACH)
             add_values<T, S>(score, value, sum);
         }
         if (mine) {
-            put<T>(a, b.out, top, left, r, sum);
+            put<T>(a, b, top, left, r, sum);
         }
     }
 }
