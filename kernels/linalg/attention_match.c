@@ -13,7 +13,8 @@
  * those before them by their distance from the end. The scores' axis T is the last one that the query
  * alone has; all others are batch.
  *
- * bfloat16 stays as it is on a processor that has instructions for its products, which are faster than all else here.
+ * bfloat16 stays as it is on a processor that has instructions for its products, which are faster than all
+ * else here.
  *
  * Products with weights are left alone: a layer with a softmax for its activation looks the same, and is
  * faster with its weights packed.

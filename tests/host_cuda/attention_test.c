@@ -1,6 +1,7 @@
-/* tests/host_cuda/attention_test.c - attention as kernels/cuda/nn/attention.cu and attention_mma.cu make it, against
- * the formula in double, of each type and by TF32: sizes that are less than a block, one and several, layouts
- * that are stepped through, stages before and behind the softmax, rows that are masked, and no keys at all.
+/* tests/host_cuda/attention_test.c - attention as kernels/cuda/nn/attention.cu and attention_mma.cu make
+ * it, against the formula in double, of each type and by TF32: sizes that are less than a block, one and
+ * several, layouts that are stepped through, stages before and behind the softmax, rows that are masked,
+ * and no keys at all.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>

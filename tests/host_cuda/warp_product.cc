@@ -1,9 +1,10 @@
-/* tests/host_cuda/warp_product.cc - what Tensor cores do, by PTX's table of who holds what: mma.m16n8k16 of half
- * and bfloat16, mma.m16n8k8 of TF32 (kernels/cuda/base/mma.cuh draws it).
+/* tests/host_cuda/warp_product.cc - what Tensor cores do, by PTX's table of who holds what: mma.m16n8k16 of
+ * half and bfloat16, mma.m16n8k8 of TF32 (kernels/cuda/base/mma.cuh draws it).
  *
  * Each thread puts down its words and waits for its warp; when all have, it works out its own four sums, and
- * waits once more before the words may be put down anew. TF32 numbers have their last 13 bits left out, as the
- * device reads them. Products are exact, sums are made in double and rounded once: a device rounds oftener.
+ * waits once more before the words may be put down anew. TF32 numbers have their last 13 bits left out, as
+ * the device reads them. Products are exact, sums are made in double and rounded once: a device rounds
+ * oftener.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/host_cuda/block.h"

@@ -1,14 +1,15 @@
-/* kernels/cuda/base/mma.cuh - products of small matrices by Tensor cores: a warp's d [16,8] += a [16,K] b [K,8].
+/* kernels/cuda/base/mma.cuh - products of small matrices by Tensor cores: a warp's d [16,8] += a [16,K] b
+ * [K,8].
  *
  *   uint32_t a[4], b[2];  float d[4];            of each thread of the warp
  *   td_mma_left(at, step, a)                     a: 16 rows of 8 words in shared memory, `step` words apart
  *   td_mma_right(at, step, b)                    b, and its neighbour: 16 columns, which are rows there
- *   td_mma_right_turned<T>(at, step, b)          the same where the columns are columns there, too
+ *   td_mma_right_across<T>(at, step, b)          the same where the columns are columns there, too
  *   td_mma_left_of<T>(x, a)                      a: what products have left in the accumulators x
  *   td_mma_add<T>(d, a, b)
  *
- * A word is two numbers of half or bfloat16, of which K is 16, or one float, of which K is 8: those are rounded
- * to TF32 first (td_mma_tf32). Sums are floats.
+ * A word is two numbers of half or bfloat16, of which K is 16, or one float, of which K is 8: those are
+ * rounded to TF32 first (td_mma_tf32). Sums are floats.
  *
  *   thread = 4 group + place of the warp     d[0], d[1]: row group, columns 2 place and the next
  *                                            d[2], d[3]: row group + 8
@@ -16,8 +17,8 @@
  *   b[0] column group, word place;  b[1] word place + 4
  *
  * td_mma_left_of makes rows of a from rows of accumulators in the same threads: where a word is one float, K
- * goes over the columns 0 2 4 6 1 3 5 7, and so it does in td_mma_right_turned. Only sums see it, to which the
- * order is nothing.
+ * goes over the columns 0 2 4 6 1 3 5 7, and so it does in td_mma_right_across. Only sums see it, to which
+ * the order is nothing.
  *
  * Rows in shared memory begin at 16 bytes. Every thread of the warp comes to each call.
  *
@@ -68,7 +69,7 @@ template <class T> __device__ inline uint32_t td_mma_word(float x, float y)
 }
 
 #ifdef __CUDACC__
-/* Four matrices of 8 rows of 16 bytes: `row` is where this thread's row begins, of matrix lane / 8. */
+/* Four matrices of 8 rows of 16 bytes: `row` is where this thread's row begins, of matrix thread / 8. */
 __device__ inline void td_mma_load(const uint32_t *row, uint32_t (&to)[4])
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(row));
@@ -77,7 +78,7 @@ __device__ inline void td_mma_load(const uint32_t *row, uint32_t (&to)[4])
                  : "r"(at)
                  : "memory");
 }
-__device__ inline void td_mma_load_turned(const uint32_t *row, uint32_t (&to)[4])
+__device__ inline void td_mma_load_across(const uint32_t *row, uint32_t (&to)[4])
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(row));
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -90,8 +91,8 @@ __device__ inline void td_mma_load_turned(const uint32_t *row, uint32_t (&to)[4]
 __device__ inline void td_mma_left(const uint32_t *at, int step, uint32_t (&a)[4])
 {
 #ifdef __CUDACC__
-    const int lane = threadIdx.x % 32;
-    td_mma_load(at + lane % 16 * step + lane / 16 * 4, a);
+    const int me = threadIdx.x % 32;
+    td_mma_load(at + me % 16 * step + me / 16 * 4, a);
 #else
     const int row = td_mma_group(), word = td_mma_place();
     a[0] = at[row * step + word];
@@ -105,8 +106,8 @@ __device__ inline void td_mma_left(const uint32_t *at, int step, uint32_t (&a)[4
 __device__ inline void td_mma_right(const uint32_t *at, int step, uint32_t (&b)[4])
 {
 #ifdef __CUDACC__
-    const int lane = threadIdx.x % 32;
-    td_mma_load(at + (lane % 8 + lane / 16 * 8) * step + lane / 8 % 2 * 4, b);
+    const int me = threadIdx.x % 32;
+    td_mma_load(at + (me % 8 + me / 16 * 8) * step + me / 8 % 2 * 4, b);
 #else
     const int row = td_mma_group(), word = td_mma_place();
     b[0] = at[row * step + word];
@@ -117,7 +118,7 @@ __device__ inline void td_mma_right(const uint32_t *at, int step, uint32_t (&b)[
 }
 
 /* at: K rows, of whose numbers the first 16 are the columns. */
-template <class T> __device__ inline void td_mma_right_turned(const uint32_t *at, int step, uint32_t (&b)[4])
+template <class T> __device__ inline void td_mma_right_across(const uint32_t *at, int step, uint32_t (&b)[4])
 {
     if constexpr (td_mma_per_word<T> == 1) {
         const uint32_t *const mine = at + 2 * td_mma_place() * step + td_mma_group();
@@ -127,14 +128,14 @@ template <class T> __device__ inline void td_mma_right_turned(const uint32_t *at
         b[3] = mine[step + 8];
     } else {
 #ifdef __CUDACC__
-        const int lane = threadIdx.x % 32;
-        td_mma_load_turned(at + lane % 16 * step + lane / 16 * 4, b);
+        const int me = threadIdx.x % 32;
+        td_mma_load_across(at + me % 16 * step + me / 16 * 4, b);
 #else
         const unsigned short *const all = reinterpret_cast<const unsigned short *>(at);
         for (int i = 0; i < 4; i++) {
             const int row = 2 * td_mma_place() + i % 2 * 8, column = td_mma_group() + i / 2 * 8;
-            b[i] = all[row * 2 * step + column] |
-                   static_cast<uint32_t>(all[(row + 1) * 2 * step + column]) << 16;
+            b[i] = all[row * 2 * step + column] | static_cast<uint32_t>(all[(row + 1) * 2 * step + column])
+                                                      << 16;
         }
 #endif
     }

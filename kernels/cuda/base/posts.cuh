@@ -64,8 +64,7 @@ __device__ inline float td_cuda_posted(const td_cuda_posts &posts, float y, int6
         const int64_t at = p.operand == TD_CUDA_POST_SCALAR    ? 0
                            : p.operand == TD_CUDA_POST_CHANNEL ? channel
                                                                : element;
-        const float with =
-            p.kind >= TD_CUDA_POST_ADD ? td_cuda_load(static_cast<const T *>(p.at)[at]) : 0.0f;
+        const float with = p.kind >= TD_CUDA_POST_ADD ? td_cuda_load(static_cast<const T *>(p.at)[at]) : 0.0f;
         y = td_cuda_post_rounded<T>(td_cuda_post_one<T>(p, y, with));
     }
     return y;

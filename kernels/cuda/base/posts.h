@@ -1,6 +1,6 @@
 /* kernels/cuda/base/posts.h - epilogues (core/graph/kernel.h) that our own products and convolutions do in
- * registers: what a fused node asks its head for, so that the result is not read and written once more. Half and
- * bfloat16 are rounded before the first and behind each, as between the nodes that these were.
+ * registers: what a fused node asks its head for, so that the result is not read and written once more.
+ * Half and bfloat16 are rounded before the first and behind each, as between the nodes that these were.
  *
  *   prepare   td_cuda_posts_take(q, o, err): takes the first that are known here; the row's state is which
  *   run       s.posts = td_cuda_posts_of(c), for the launcher

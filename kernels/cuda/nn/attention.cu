@@ -1,5 +1,5 @@
-/* kernels/cuda/nn/attention.cu - attention in one kernel: scores are never in memory as a whole. Without Tensor
- * cores: of floats as they are, and of what attention_mma.cu has no room for.
+/* kernels/cuda/nn/attention.cu - attention in one kernel: scores are never in memory as a whole. Without
+ * Tensor cores: of floats as they are, and of what attention_mma.cu has no room for.
  *
  *   a block    32 queries of one batch entry (8 where there are few), 128 columns of the result; it goes over
  *              the keys, 32 at a time:
@@ -32,8 +32,8 @@ constexpr unsigned ALL = 0xffffffff;
 
 /* to[r][c] = from[(first + r) * row + (left + c) * column] where that is inside; else 0. */
 template <int ROWS, int WIDE, int ROOM, class T>
-__device__ void fetch(const T *from, int64_t row, int64_t column, int64_t first, int64_t rows,
-                      int64_t left, int64_t columns, float (*to)[ROOM])
+__device__ void fetch(const T *from, int64_t row, int64_t column, int64_t first, int64_t rows, int64_t left,
+                      int64_t columns, float (*to)[ROOM])
 {
     for (int e = threadIdx.x; e < ROWS * WIDE; e += THREADS) {
         const int r = e / WIDE, c = e % WIDE;
@@ -96,10 +96,10 @@ __global__ void __launch_bounds__(THREADS, EACH == 1 ? 3 : 2)
         for (int64_t first = 0; first < a.dim[0]; first += KEYS) {
             float score[EACH] = {}, shrink[EACH];
             for (int64_t deep = 0; deep < a.depth; deep += DEEP) {
-                fetch<ROWS, DEEP>(static_cast<const T *>(a.query) + b.query, a.of_query.at[1], a.of_query.at[0], top, a.dim[1], deep,
-                                  a.depth, query);
-                fetch<KEYS, DEEP>(static_cast<const T *>(a.key) + b.key, a.of_key.at[1], a.of_key.at[0], first, a.dim[0], deep,
-                                  a.depth, key);
+                fetch<ROWS, DEEP>(static_cast<const T *>(a.query) + b.query, a.of_query.at[1],
+                                  a.of_query.at[0], top, a.dim[1], deep, a.depth, query);
+                fetch<KEYS, DEEP>(static_cast<const T *>(a.key) + b.key, a.of_key.at[1], a.of_key.at[0],
+                                  first, a.dim[0], deep, a.depth, key);
                 __syncthreads();
                 for (int d = 0; d < DEEP; d++) {
                     TD_UNROLL
@@ -109,14 +109,15 @@ __global__ void __launch_bounds__(THREADS, EACH == 1 ? 3 : 2)
                 }
                 __syncthreads();
             }
-            fetch<KEYS, COLUMNS>(static_cast<const T *>(a.value) + b.value, a.of_value.at[1], a.of_value.at[0], first, a.dim[0], left,
-                                 a.width, value);
+            fetch<KEYS, COLUMNS>(static_cast<const T *>(a.value) + b.value, a.of_value.at[1],
+                                 a.of_value.at[0], first, a.dim[0], left, a.width, value);
             TD_UNROLL
             for (int j = 0; j < EACH; j++) {
                 const int64_t t = top + warp + j * WARPS, s = first + at;
                 const bool inside = t < a.dim[1] && s < a.dim[0];
                 const float e = exponential(
-                    &row[j], inside ? td_cuda_attention_staged<T>(a, b, false, t, s, score[j]) : -INFINITY, &shrink[j]);
+                    &row[j], inside ? td_cuda_attention_staged<T>(a, b, false, t, s, score[j]) : -INFINITY,
+                    &shrink[j]);
                 weight[warp + j * WARPS][at] = inside ? td_cuda_attention_staged<T>(a, b, true, t, s, e) : 0;
             }
             __syncthreads();
@@ -181,9 +182,9 @@ template <class T> int run(const td_cuda_attention &a, td_cuda_stream *stream)
 
 int td_cuda_attend(const struct td_cuda_attention *a, struct td_cuda_stream *stream)
 {
-    return td_cuda_attention_mma_takes(a)  ? td_cuda_attend_mma(a, stream)
-           : a->type == TD_CUDA_FLOAT    ? run<float>(*a, stream)
-           : a->type == TD_CUDA_HALF     ? run<__half>(*a, stream)
-           : a->type == TD_CUDA_BFLOAT16 ? run<__nv_bfloat16>(*a, stream)
-                                         : static_cast<int>(cudaErrorInvalidValue);
+    return td_cuda_attention_mma_takes(a) ? td_cuda_attend_mma(a, stream)
+           : a->type == TD_CUDA_FLOAT     ? run<float>(*a, stream)
+           : a->type == TD_CUDA_HALF      ? run<__half>(*a, stream)
+           : a->type == TD_CUDA_BFLOAT16  ? run<__nv_bfloat16>(*a, stream)
+                                          : static_cast<int>(cudaErrorInvalidValue);
 }

@@ -1,5 +1,5 @@
-/* kernels/cuda/nn/attention.cuh - what the kernels of attention share: where a batch entry's tensors begin, what
- * a stage does to a score, and what a row comes to in the end.
+/* kernels/cuda/nn/attention.cuh - what the kernels of attention share: where a batch entry's tensors begin,
+ * what a stage does to a score, and what a row comes to in the end.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CUDA_NN_ATTENTION_CUH
@@ -50,7 +50,8 @@ __device__ inline bool td_cuda_attention_chosen(const td_cuda_attention_stage &g
 }
 
 /* What the other stages add, or multiply with. */
-template <class T> __device__ inline float td_cuda_attention_operand(const td_cuda_attention_stage &g, int64_t at)
+template <class T>
+__device__ inline float td_cuda_attention_operand(const td_cuda_attention_stage &g, int64_t at)
 {
     return g.operand != nullptr ? td_cuda_load(static_cast<const T *>(g.operand)[at]) : g.number;
 }
@@ -70,12 +71,13 @@ __device__ inline float td_cuda_attention_stage_one(const td_cuda_attention_stag
 
 /* The stages before or after the softmax, of the score of query t and key s. */
 template <class T>
-__device__ inline float td_cuda_attention_staged(const td_cuda_attention &a, const td_cuda_attention_bases &b, bool after, int64_t t,
-                            int64_t s, float x)
+__device__ inline float td_cuda_attention_staged(const td_cuda_attention &a, const td_cuda_attention_bases &b,
+                                                 bool after, int64_t t, int64_t s, float x)
 {
     for (int i = 0; i < a.n_stages; i++) {
         if (a.stage[i].after == after) {
-            x = td_cuda_attention_stage_one<T>(a.stage[i], b.stage[i] + t * a.stage[i].step.at[1] + s * a.stage[i].step.at[0], x);
+            x = td_cuda_attention_stage_one<T>(
+                a.stage[i], b.stage[i] + t * a.stage[i].step.at[1] + s * a.stage[i].step.at[0], x);
         }
     }
     return x;
@@ -94,8 +96,9 @@ __device__ inline bool td_cuda_attention_again(const td_cuda_attention &a, float
 
 /* Column d of its result. */
 template <class T>
-__device__ __noinline__ void td_cuda_attention_put_again(const td_cuda_attention &a, const td_cuda_attention_bases &b,
-                                                   int64_t t, int64_t d)
+__device__ __noinline__ void td_cuda_attention_put_again(const td_cuda_attention &a,
+                                                         const td_cuda_attention_bases &b, int64_t t,
+                                                         int64_t d)
 {
     const T *const value = static_cast<const T *>(a.value) + b.value + d * a.of_value.at[0];
     float sum = 0;

@@ -1,5 +1,5 @@
-/* kernels/cuda/nn/attention.h - launcher of attention.cu; it returns CUDA's error number. Half and bfloat16 go
- * to attention_mma.cu, and floats where factors may be rounded to TF32.
+/* kernels/cuda/nn/attention.h - launcher of attention.cu; it returns CUDA's error number. Half and bfloat16
+ * go to attention_mma.cu, and floats where factors may be rounded to TF32.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CUDA_NN_ATTENTION_H
@@ -36,8 +36,8 @@ struct td_cuda_attention_stage {
     struct td_cuda_attention_steps step;
 };
 
-/* As kernels/linalg/attention.h has it: all of float, half or bfloat16. dim: S, T, then the batch, `batches` in
- * all; what comes out is times `copies`. */
+/* As kernels/linalg/attention.h has it: all of float, half or bfloat16. dim: S, T, then the batch,
+ * `batches` in all; what comes out is times `copies`. */
 struct td_cuda_attention {
     enum td_cuda_type type;
     bool tf32; /* factors of floats may be rounded to it */

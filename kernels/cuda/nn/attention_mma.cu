@@ -1,11 +1,11 @@
-/* kernels/cuda/nn/attention_mma.cu - attention by Tensor cores (kernels/cuda/base/mma.cuh): half, bfloat16, and
- * floats whose factors are rounded to TF32.
+/* kernels/cuda/nn/attention_mma.cu - attention by Tensor cores (kernels/cuda/base/mma.cuh): half, bfloat16,
+ * and floats whose factors are rounded to TF32.
  *
- *   a block   64 queries of one batch entry, 16 a warp, and WIDE columns of the result; it goes over the keys:
+ *   a block   64 queries of one batch entry, 16 a warp, WIDE columns of the result; it goes over the keys:
  *               KEYS keys and their values come to shared memory
  *               scores = query key^T, their stages       in registers, where the products leave them
  *               exponentials                             a row is in four threads of its warp
- *               result += exponentials value             rounded to the type: they are the products' left side
+ *               result += exponentials value             rounded to the type: products' left side
  *   in the end the result is divided by the sums
  *
  * The queries pass through the same memory first, and stay in registers. What is beyond depth, width, or the
@@ -13,11 +13,11 @@
  * reads at once lie in different banks.
  *
  * Each row keeps its largest score so far, as in attention.cu; a thread sums the exponentials of its own
- * columns, and the four sums of a row meet in the end. Scores are floats throughout: of half and bfloat16, the
- * nodes that this stands for would have rounded them between one and the next.
+ * columns, and the four sums of a row meet in the end. Scores are floats throughout: of half and bfloat16,
+ * the nodes that this stands for would have rounded them between one and the next.
  *
- * A score beyond the last key is -inf, and what a stage has for it is not looked at: it is read where the last
- * one's is. A row without a sum, all of it -inf, is NaN.
+ * A score beyond the last key is -inf, and what a stage has for it is not looked at: it is read where the
+ * last one's is. A row without a sum, all of it -inf, is NaN.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/nn/attention_mma.h"
@@ -43,7 +43,8 @@ template <class T> struct lines {
 };
 
 /* Numbers left .. of a line, as many as 16 bytes hold. */
-template <class T> __device__ inline uint4 fetch_words(const lines<T> &from, int64_t row, int64_t left, bool whole)
+template <class T>
+__device__ inline uint4 fetch_words(const lines<T> &from, int64_t row, int64_t left, bool whole)
 {
     constexpr int SOME = 16 / sizeof(T);
     const T *const at = from.at + row * from.row + left * from.column;
@@ -70,7 +71,8 @@ __device__ inline uint4 as_tf32(uint4 x)
                       td_mma_tf32(__uint_as_float(x.z)), td_mma_tf32(__uint_as_float(x.w)));
 }
 
-/* Lines first .. first + HIGH - 1, and of each the numbers left .. left + WIDE - 1; 0 where there are none. */
+/* Lines first .. first + HIGH - 1, and of each the numbers left .. left + WIDE - 1; 0 where there are none.
+ * */
 template <int HIGH, int WIDE, class T>
 __device__ void fetch(const lines<T> &from, int64_t first, int64_t left, uint32_t *to)
 {
@@ -116,9 +118,7 @@ __device__ void all_stages(const td_cuda_attention &a, const td_cuda_attention_b
                 x[j][part] = td_cuda_attention_chosen(g, from) ? x[j][part] : g.number;
             } else {
                 float by = td_cuda_attention_operand<T>(g, from);
-                by = g.kind == TD_CUDA_ATTENTION_SUB   ? -by
-                     : g.kind == TD_CUDA_ATTENTION_DIV ? 1.0f / by
-                                                       : by;
+                by = g.kind == TD_CUDA_ATTENTION_SUB ? -by : g.kind == TD_CUDA_ATTENTION_DIV ? 1.0f / by : by;
                 x[j][part] = adds ? x[j][part] + by : x[j][part] * by;
             }
         }
@@ -185,7 +185,8 @@ template <class T, int DEPTH, int WIDE, int KEYS> struct sizes {
 
 /* score = query key^T */
 template <class T, class S>
-__device__ void score_keys(const uint32_t (&query)[S::STEPS][4], const uint32_t *key, float (&score)[S::ACROSS][4])
+__device__ void score_keys(const uint32_t (&query)[S::STEPS][4], const uint32_t *key,
+                           float (&score)[S::ACROSS][4])
 {
     TD_UNROLL
     for (int k = 0; k < S::STEPS; k++) {
@@ -201,7 +202,8 @@ __device__ void score_keys(const uint32_t (&query)[S::STEPS][4], const uint32_t 
 
 /* sum += weight value */
 template <class T, class S>
-__device__ void add_values(const float (&weight)[S::ACROSS][4], const uint32_t *value, float (&sum)[S::COLUMNS][4])
+__device__ void add_values(const float (&weight)[S::ACROSS][4], const uint32_t *value,
+                           float (&sum)[S::COLUMNS][4])
 {
     constexpr int DEEP = td_mma_depth<T>;
     TD_UNROLL
@@ -211,7 +213,7 @@ __device__ void add_values(const float (&weight)[S::ACROSS][4], const uint32_t *
         TD_UNROLL
         for (int j = 0; j < S::COLUMNS; j += 2) {
             uint32_t b[4];
-            td_mma_right_turned<T>(value + k * DEEP * S::VALUE_WORDS + j * 8 / td_mma_per_word<T>,
+            td_mma_right_across<T>(value + k * DEEP * S::VALUE_WORDS + j * 8 / td_mma_per_word<T>,
                                    S::VALUE_WORDS, b);
             td_mma_add<T>(sum[j], a, b);
             td_mma_add<T>(sum[j + 1], a, b + 2);
@@ -270,8 +272,8 @@ __device__ void put(const td_cuda_attention &a, const td_cuda_attention_bases &b
 }
 
 template <class T>
-__device__ lines<T> lines_of(const void *from, int64_t base, const td_cuda_attention_steps &step, int64_t rows,
-                             int64_t columns)
+__device__ lines<T> lines_of(const void *from, int64_t base, const td_cuda_attention_steps &step,
+                             int64_t rows, int64_t columns)
 {
     return {static_cast<const T *>(from) + base, step.at[1], step.at[0], rows, columns};
 }
@@ -303,7 +305,8 @@ __global__ void __launch_bounds__(EACH)
         for (int64_t first = 0; first < a.dim[0]; first += KEYS) {
             __syncthreads();
             fetch<KEYS, DEPTH>(lines_of<T>(a.key, b.key, a.of_key, a.dim[0], a.depth), first, 0, key);
-            fetch<KEYS, WIDE>(lines_of<T>(a.value, b.value, a.of_value, a.dim[0], a.width), first, left, value);
+            fetch<KEYS, WIDE>(lines_of<T>(a.value, b.value, a.of_value, a.dim[0], a.width), first, left,
+                              value);
             __syncthreads();
             if (!mine) {
                 continue;
@@ -326,7 +329,8 @@ __global__ void __launch_bounds__(EACH)
     }
 }
 
-template <class T, int DEPTH, int WIDE, int KEYS> int launch(const td_cuda_attention &a, td_cuda_stream *stream)
+template <class T, int DEPTH, int WIDE, int KEYS>
+int launch(const td_cuda_attention &a, td_cuda_stream *stream)
 {
     const int64_t high = (a.dim[1] + QUERIES - 1) / QUERIES, across = (a.width + WIDE - 1) / WIDE;
     const int64_t n = a.batches * high * across;
@@ -350,8 +354,9 @@ template <class T> int run(const td_cuda_attention &a, td_cuda_stream *stream)
 
 bool td_cuda_attention_mma_takes(const struct td_cuda_attention *a)
 {
-    return a->type == TD_CUDA_FLOAT ? a->tf32 && a->depth <= 128
-                                    : (a->type == TD_CUDA_HALF || a->type == TD_CUDA_BFLOAT16) && a->depth <= 256;
+    return a->type == TD_CUDA_FLOAT
+               ? a->tf32 && a->depth <= 128
+               : (a->type == TD_CUDA_HALF || a->type == TD_CUDA_BFLOAT16) && a->depth <= 256;
 }
 
 int td_cuda_attend_mma(const struct td_cuda_attention *a, struct td_cuda_stream *stream)
