@@ -105,7 +105,8 @@ static enum td_code replace(struct td_ir *ir, struct td_node *n, struct td_value
     return TD_OK;
 }
 
-static enum td_code replace_all(struct readers *r, const struct td_op_def *def, struct td_emitter *e)
+static enum td_code replace_all(struct readers *r, const struct td_model_opts *o, const struct td_op_def *def,
+                                struct td_emitter *e)
 {
     for (int k = 0; k < r->n_nodes; k++) {
         struct td_node *n = r->ir->nodes[k];
@@ -114,6 +115,7 @@ static enum td_code replace_all(struct readers *r, const struct td_op_def *def, 
             continue;
         }
         e->at = n;
+        r->base.there = o->device != NULL && td_placer_on_device(o, n);
         const struct td_value v = def->op->group_rule(e, &r->base, n, &last);
         TD_TRY(e->rc);
         if (v.node != NULL) {
@@ -130,12 +132,12 @@ enum td_code td_pass_attention(struct td_ir *ir, struct td_model *m, struct td_e
     if (def == NULL || (o->device != NULL && !td_select_runs_on(def, o->device))) {
         return TD_OK;
     }
-    struct readers r = {.base = {only_reader, asker}, .ir = ir, .n_nodes = ir->n_nodes};
+    struct readers r = {.base = {.only = only_reader, .asker = asker}, .ir = ir, .n_nodes = ir->n_nodes};
     const struct td_ir_shapes *shapes;
     TD_TRY(td_ir_shapes_now(ir, &shapes, err));
     struct td_emitter e = td_ir_emitter(ir, shapes, o->ops, err);
-    enum td_code rc =
-        find_readers(&r) ? replace_all(&r, def, &e) : td_no_memory(err, (size_t)ir->n_nodes, "compiler pass");
+    enum td_code rc = find_readers(&r) ? replace_all(&r, o, def, &e)
+                                       : td_no_memory(err, (size_t)ir->n_nodes, "compiler pass");
     const enum td_code emitted = td_emit_close(&e);
     td_free(r.one);
     td_free(r.n);

@@ -15,7 +15,7 @@
  *
  * Where the model has a device, a group is all of nodes that run there or all of nodes that run on the host,
  * and so is what it becomes; nodes that run on a device without a kernel for fused nodes stay as they are.
- * There, chains of half or bfloat16 alone are fused, too, without heads.
+ * There, half and bfloat16 are fused, too.
  *
  * Invariant (td_ir_check): no value of a group but the last is fetched, a root, the source of a control edge,
  * or read outside the group; each element is computed by the same operations in the same order, up to
@@ -140,7 +140,7 @@ static bool is_stage(const struct fuser *x, const struct td_node *n)
 static bool is_head(const struct fuser *x, const struct td_node *n)
 {
     return td_fused_may_begin(n) && !x->taken[n->id] && n->n_out == 1 && n->n_in > 0 && n->n_in <= 8 &&
-           all_of(n, TD_FLOAT);
+           all_floats(x, n);
 }
 
 /* A view of the head alone, whose own shape comes from elsewhere. */

@@ -32,9 +32,9 @@ struct td_call;
 
 /* ------------------------------------------------------------------ epilogues */
 
-/* What a float kernel may be asked to do to each element y of its output by itself (an epilogue): y =
- * kind(y), or y kind operand. A kernel that can takes the first so many; whoever asked does the rest. AFFINE
- * only comes first. */
+/* What a kernel of floats may be asked to do to each element y of its output by itself (an epilogue): y =
+ * kind(y), or y kind operand; on a device of half and bfloat16 as well, whose operands are of their type. A
+ * kernel that can takes the first so many; whoever asked does the rest. AFFINE only comes first. */
 enum td_post_kind {
     TD_POST_NONE,
     TD_POST_RELU,

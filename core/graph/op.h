@@ -337,6 +337,7 @@ struct td_readers {
     const struct td_node *(*only)(const struct td_readers *r, const struct td_node *n);
     /* The i-th of those; NULL: there are no more. */
     struct td_node *(*asker)(const struct td_readers *r, const struct td_node *n, int i);
+    bool there; /* the nodes, and so the new one, run on the model's device */
 };
 /* Whether n, with nodes before and behind it that nobody else reads, comes to what the op computes: then a
  * new node of the op, made by e, and in *last the node whose output it is read in place of. No node: it does

@@ -23,7 +23,7 @@ td_cuda_room(math FAMILIES arg bins classes clip complex cross elementwise fft m
   special top ROWS einsum KERNELS integers reduce_integers)
 td_cuda_room(linalg FAMILIES eigen factor qr svd triangle KERNELS least)
 td_cuda_room(nn FAMILIES adam attention canvas conv dilation fake_quant loss lrn norm picture pool quantize recurrence
-  resize rnn rnn_grad softmax ROWS pool_places)
+  resize rnn rnn_grad softmax ROWS pool_places KERNELS attention_mma)
 td_cuda_room(sparse FAMILIES entries reorder spmm)
 td_cuda_room(fused FAMILIES fused ROWS fused_posts fused_program fused_source)
 # The module's own: its entry, the engine's functions by way of a table, and what of the engine keeps no state:

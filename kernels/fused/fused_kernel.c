@@ -229,9 +229,9 @@ static enum td_code run_parts(struct td_call *c, struct td_err *err)
 
 static const char *refuse_parts(const struct td_node *n)
 {
-    return n->fused == NULL                                   ? "only the compiler makes nodes of this op"
-           : n->fused->has_head || n->out_type[0] == TD_FLOAT ? "of element-wise steps of other floats"
-                                                              : NULL;
+    return n->fused == NULL             ? "only the compiler makes nodes of this op"
+           : n->out_type[0] == TD_FLOAT ? "of other floats"
+                                        : NULL;
 }
 
 /* ------------------------------------------------------------------ table */

@@ -92,13 +92,15 @@ static bool rows(struct td_batchable_step *s)
 
 /* ------------------------------------------------------------------ the row */
 
+#define FLOATS (TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16))
+
 static const struct td_kernel kernels[] = {{.name = "attention.blocks",
                                             .library = TD_LIB_OWN,
-                                            .types = {{"T", TD_BIT(TD_FLOAT)}},
+                                            .types = {{"T", FLOATS}},
                                             .refuse = refuse_others,
                                             .run = td_attention_run},
                                            {.name = "attention.reference",
-                                            .types = {{"T", TD_BIT(TD_FLOAT)}},
+                                            .types = {{"T", FLOATS}},
                                             .refuse = refuse_others,
                                             .run = td_attention_run_plain},
                                            {.name = NULL}};

@@ -13,6 +13,8 @@
  * Rows do not depend on each other, nor on how they are dealt to threads: batches, and blocks of queries
  * within one, are. A row is computed by the same operations whichever rows are beside it.
  *
+ * Half and bfloat16 become floats as a whole first, and the result is rounded once.
+ *
  * NaN, infinities: as a softmax over the whole row has them. A row without a sum, all of it masked by -inf or
  * with a NaN in it, is NaN; where stages come behind the softmax, it is computed by itself.
  *
@@ -23,6 +25,7 @@
 #include "core/base/work.h"
 #include "kernels/cpu/gemm_panels.h"
 #include "kernels/cpu/spread.h"
+#include "kernels/cpu/upcast.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/linalg/attention.h"
 
@@ -40,7 +43,9 @@ struct attention {
     const struct td_call *c;
     struct td_attention_form f;
     struct td_attention_sizes s;
-    float *out;
+    const void *in[TD_ATTENTION_TENSORS + TD_ATTENTION_STAGES]; /* as floats; masks as they are */
+    struct td_tensor *y;
+    float *out; /* where y is made: itself, or scratch */
     bool any_after;
 };
 
@@ -191,27 +196,37 @@ static void plain_row(const struct attention *a, const struct place *p, int64_t 
 static struct place place_of(const struct attention *a, int64_t b)
 {
     const struct td_attention_sizes *s = &a->s;
-    const struct td_tensor *const *in = a->c->in;
     struct place p;
-    p.q = (const float *)in[0]->data + td_attention_batch_at(s, s->step[TD_ATTENTION_QUERY], b);
-    p.k = (const float *)in[1]->data + td_attention_batch_at(s, s->step[TD_ATTENTION_KEY], b);
-    p.v = (const float *)in[2]->data + td_attention_batch_at(s, s->step[TD_ATTENTION_VALUE], b);
+    p.q = (const float *)a->in[0] + td_attention_batch_at(s, s->step[TD_ATTENTION_QUERY], b);
+    p.k = (const float *)a->in[1] + td_attention_batch_at(s, s->step[TD_ATTENTION_KEY], b);
+    p.v = (const float *)a->in[2] + td_attention_batch_at(s, s->step[TD_ATTENTION_VALUE], b);
     p.out = a->out + td_attention_batch_at(s, s->step[TD_ATTENTION_OUTPUT], b);
     for (int i = 0; i < a->f.n_stages; i++) {
         const int operand = a->f.stage[i].operand;
+        const size_t size = operand >= 0 && a->c->in[operand]->dtype == TD_BOOL ? 1 : sizeof(float);
         p.stage[i] = operand < 0 ? NULL
-                                 : (const char *)in[operand]->data +
-                                       td_dtype_size(in[operand]->dtype) *
-                                           (size_t)td_attention_batch_at(s, s->stage_step[i], b);
+                                 : (const char *)a->in[operand] +
+                                       size * (size_t)td_attention_batch_at(s, s->stage_step[i], b);
     }
     return p;
+}
+
+static enum td_code as_floats(struct td_call *c, const struct td_tensor *t, const void **x,
+                              struct td_err *err)
+{
+    const float *floats = NULL;
+    *x = t->data;
+    if (t->dtype != TD_BOOL) {
+        TD_TRY(td_upcast(c, t, &floats, err));
+        *x = floats;
+    }
+    return TD_OK;
 }
 
 /* Reads the node, makes the output. */
 static enum td_code open(struct td_call *c, struct attention *a, struct td_err *err)
 {
     struct td_shape in[TD_ATTENTION_TENSORS + TD_ATTENTION_STAGES];
-    struct td_tensor *y;
     *a = (struct attention){.c = c};
     TD_FAIL_IF(!td_attention_read(c->node, &a->f) || c->n_in > TD_ATTENTION_TENSORS + TD_ATTENTION_STAGES,
                err, INVALID_ARGUMENT, "%s: it is no node that the compiler made", TD_NODE_STR(c->node));
@@ -219,8 +234,11 @@ static enum td_code open(struct td_call *c, struct attention *a, struct td_err *
         in[i] = c->in[i]->shape;
     }
     TD_TRY(td_attention_sizes_of(c->node, &a->f, in, &a->s, err));
-    TD_TRY(td_out(c, 0, NULL, &y, err));
-    a->out = y->data;
+    TD_TRY(td_out(c, 0, NULL, &a->y, err));
+    TD_TRY(td_upcast_room(c, a->y, &a->out, err));
+    for (int i = 0; i < c->n_in; i++) {
+        TD_TRY(as_floats(c, c->in[i], &a->in[i], err));
+    }
     for (int i = 0; i < a->f.n_stages; i++) {
         a->any_after = a->any_after || a->f.stage[i].after;
     }
@@ -248,6 +266,7 @@ enum td_code td_attention_run_plain(struct td_call *c, struct td_err *err)
             plain_row(&a, &p, t, room, (float *)room + keys);
         }
     }
+    td_downcast(a.y, a.out);
     return TD_OK;
 }
 
@@ -558,10 +577,12 @@ enum td_code td_attention_run(struct td_call *c, struct td_err *err)
     struct attention a;
     TD_TRY(open(c, &a, err));
     if (a.s.batches > 0 && a.s.dim[0] == 0) {
-        memset(a.out, 0, (size_t)td_shape_count(&a.s.output) * sizeof *a.out);
+        memset(a.y->data, 0, td_tensor_bytes(a.y));
     }
     if (a.s.batches == 0 || a.s.dim[0] == 0) {
         return TD_OK;
     }
-    return run_blocks(c, &a, err);
+    TD_TRY(run_blocks(c, &a, err));
+    td_downcast(a.y, a.out);
+    return TD_OK;
 }

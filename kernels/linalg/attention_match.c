@@ -13,6 +13,9 @@
  * those before them by their distance from the end. The scores' axis T is the last one that the query
  * alone has; all others are batch.
  *
+ * bfloat16 stays as it is on a processor that has instructions for its products, which are faster than all
+ * else here.
+ *
  * Products with weights are left alone: a layer with a softmax for its activation looks the same, and is
  * faster with its weights packed.
  *
@@ -23,6 +26,8 @@
 
 #include "core/compile/permute.h"
 #include "core/graph/emit.h"
+#include "kernels/cpu/bfloat16.h"
+#include "kernels/cpu/upcast.h"
 #include "kernels/linalg/attention.h"
 #include "kernels/linalg/labels.h"
 
@@ -87,11 +92,17 @@ static bool is_weight(struct td_value v)
 
 /* ------------------------------------------------------------------ stages */
 
+/* The types that there are kernels of. */
+static bool is_of_floats(enum td_dtype t)
+{
+    return t == TD_FLOAT || t == TD_HALF || t == TD_BFLOAT16;
+}
+
 static bool is_number(struct td_value v, float *number)
 {
     const struct td_tensor *t = td_known_value(v);
-    const bool ok = t != NULL && t->dtype == TD_FLOAT && td_tensor_count(t) == 1 && t->shape.rank <= 2;
-    *number = ok ? TD_DATA(t, float)[0] : 0;
+    const bool ok = t != NULL && is_of_floats(t->dtype) && td_tensor_count(t) == 1 && t->shape.rank <= 2;
+    *number = ok ? (float)td_upcast_at(t, 0) : 0;
     return ok;
 }
 
@@ -512,7 +523,10 @@ struct td_value td_attention_rule(struct td_emitter *e, const struct td_readers 
                                   const struct td_node **last)
 {
     struct match m = {.e = e, .r = r};
-    if (!td_is_op(n, "Softmax") || !is_plain(n) || n->out_type[0] != TD_FLOAT ||
+    if (n->out_type[0] == TD_BFLOAT16 && !r->there && td_bfloat16_way() == TD_BFLOAT16_NATIVE) {
+        return td_no_value;
+    }
+    if (!td_is_op(n, "Softmax") || !is_plain(n) || !is_of_floats(n->out_type[0]) ||
         !scores_of(&m, n->in[0], n, &m.p)) {
         return td_no_value;
     }

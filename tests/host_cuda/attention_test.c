@@ -1,10 +1,13 @@
-/* tests/host_cuda/attention_test.c - attention as kernels/cuda/nn/attention.cu makes it, against the formula
- * in double: sizes that are less than a block, one and several, layouts that are stepped through, stages
- * before and behind the softmax, rows that are masked, and no keys at all.
+/* tests/host_cuda/attention_test.c - attention as kernels/cuda/nn/attention.cu and attention_mma.cu make
+ * it, against the formula in double, of each type and by TF32: sizes that are less than a block, one and
+ * several, layouts that are stepped through, stages before and behind the softmax, rows that are masked,
+ * and no keys at all.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <string.h>
 
+#include "core/base/dtype.h"
 #include "kernels/cuda/nn/attention.h"
 #include "tests/test.h"
 
@@ -20,8 +23,32 @@ static double draw(void)
 
 static struct td_cuda_stream *stream;
 
+/* Numbers are those that the kind has; off: how far its results may be. */
+static const struct kind {
+    enum td_cuda_type type;
+    bool tf32;
+    float off;
+} kinds[] = {{TD_CUDA_FLOAT, false, 1e-5F},
+             {TD_CUDA_FLOAT, true, 2e-3F},
+             {TD_CUDA_HALF, false, 2e-3F},
+             {TD_CUDA_BFLOAT16, false, 1.2e-2F}},
+  *kind;
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static size_t size_of(void)
+{
+    return kind->type == TD_CUDA_FLOAT ? 4 : 2;
+}
+
+static float as_kept(float x)
+{
+    return kind->type == TD_CUDA_BFLOAT16             ? td_bf16_to_float(td_float_to_bf16(x))
+           : kind->type == TD_CUDA_HALF || kind->tf32 ? td_half_to_float(td_float_to_half(x)) /* 10 bits */
+                                                      : x;
+}
+
 /* What a case has made, to be freed when it was checked. */
-enum { MOST_MADE = 32 };
+enum { MOST_MADE = 64 };
 static void *made_here[MOST_MADE], *made_there[MOST_MADE];
 static int n_here, n_there;
 
@@ -58,9 +85,36 @@ static float *floats(int64_t n)
 {
     float *x = kept(malloc((size_t)(n + 1) * sizeof *x));
     for (int64_t i = 0; i < n; i++) {
-        x[i] = (float)draw();
+        x[i] = as_kept((float)draw());
     }
     return x;
+}
+
+/* Element i of what lies there in the kind's type. */
+static void put(void *at, int64_t i, float x)
+{
+    if (kind->type == TD_CUDA_FLOAT) {
+        ((float *)at)[i] = x;
+    } else if (kind->type == TD_CUDA_HALF) {
+        ((td_half *)at)[i] = td_float_to_half(x);
+    } else {
+        ((td_bf16 *)at)[i] = td_float_to_bf16(x);
+    }
+}
+static float get(const void *at, int64_t i)
+{
+    return kind->type == TD_CUDA_FLOAT  ? ((const float *)at)[i]
+           : kind->type == TD_CUDA_HALF ? td_half_to_float(((const td_half *)at)[i])
+                                        : td_bf16_to_float(((const td_bf16 *)at)[i]);
+}
+
+static void *send_floats(const float *x, int64_t n)
+{
+    char *typed = kept(malloc((size_t)(n + 1) * size_of()));
+    for (int64_t i = 0; i < n; i++) {
+        put(typed, i, x[i]);
+    }
+    return send(typed, (size_t)n * size_of());
 }
 
 /* Two batch axes, heads and rows: dim {S, T, heads, rows}. */
@@ -83,10 +137,11 @@ struct both {
     int64_t n; /* elements of the result */
 };
 
-static void give(const float **here, const float **there, int64_t n)
+static void give(const void **here, const void **there, int64_t n)
 {
-    *here = floats(n);
-    *there = send(*here, (size_t)n * sizeof(float));
+    const float *x = floats(n);
+    *here = x;
+    *there = send_floats(x, n);
 }
 
 static void make(struct both *b, const struct sizes *z, bool split)
@@ -94,7 +149,9 @@ static void make(struct both *b, const struct sizes *z, bool split)
     const int64_t all = z->heads * z->rows;
     *b = (struct both){.n = all * z->queries * z->width};
     struct td_cuda_attention *a = &b->here;
-    *a = (struct td_cuda_attention){.rank = 4,
+    *a = (struct td_cuda_attention){.type = kind->type,
+                                    .tf32 = kind->tf32,
+                                    .rank = 4,
                                     .dim = {z->keys, z->queries, z->heads, z->rows},
                                     .depth = z->depth,
                                     .width = z->width,
@@ -110,21 +167,21 @@ static void make(struct both *b, const struct sizes *z, bool split)
     give(&a->value, &b->there.value, all * z->keys * z->width);
     b->want = floats(b->n + GUARD);
     a->out = b->want;
-    b->there.out = send(b->want, (size_t)(b->n + GUARD) * sizeof(float));
+    b->there.out = send_floats(b->want, b->n + GUARD);
 }
 
-static void add_number(struct both *b, int kind, bool after, float number)
+static void add_number(struct both *b, int stage, bool after, float number)
 {
-    const struct td_cuda_attention_stage s = {.kind = kind, .after = after, .number = number};
+    const struct td_cuda_attention_stage s = {.kind = stage, .after = after, .number = number};
     b->here.stage[b->here.n_stages++] = b->there.stage[b->there.n_stages++] = s;
 }
 
 /* An operand [rows, 1, T or 1, S], of float, or of bool: false where a number drawn is below `least`. */
-static void add_operand(struct both *b, int kind, bool after, bool by_query, double least, float number)
+static void add_operand(struct both *b, int stage, bool after, bool by_query, double least, float number)
 {
     const int64_t keys = b->here.dim[0], queries = by_query ? b->here.dim[1] : 1;
     const int64_t n = b->here.dim[3] * queries * keys;
-    struct td_cuda_attention_stage s = {.kind = kind,
+    struct td_cuda_attention_stage s = {.kind = stage,
                                         .after = after,
                                         .number = number,
                                         .step = {{1, by_query ? keys : 0, 0, queries * keys}}};
@@ -133,10 +190,10 @@ static void add_operand(struct both *b, int kind, bool after, bool by_query, dou
     for (int64_t i = 0; i < n; i++) {
         chosen[i] = (double)x[i] >= least;
     }
-    const bool chooses = kind >= TD_CUDA_ATTENTION_KEEP;
+    const bool chooses = stage >= TD_CUDA_ATTENTION_KEEP;
     s.operand = chooses ? (const void *)chosen : (const void *)x;
     b->here.stage[b->here.n_stages++] = s;
-    s.operand = send(s.operand, (size_t)n * (chooses ? 1 : sizeof(float)));
+    s.operand = chooses ? send(chosen, (size_t)n) : send_floats(x, n);
     b->there.stage[b->there.n_stages++] = s;
 }
 
@@ -172,8 +229,9 @@ static double staged(const struct td_cuda_attention *a, bool after, int64_t batc
 
 static void attend_row(const struct td_cuda_attention *a, int64_t batch, int64_t t)
 {
-    const float *q = a->query + at(a, &a->of_query, batch), *k = a->key + at(a, &a->of_key, batch),
-                *v = a->value + at(a, &a->of_value, batch);
+    const float *q = (const float *)a->query + at(a, &a->of_query, batch),
+                *k = (const float *)a->key + at(a, &a->of_key, batch),
+                *v = (const float *)a->value + at(a, &a->of_value, batch);
     double score[512], most = -INFINITY, sum = 0;
     CHECK(a->dim[0] <= 512);
     for (int64_t s = 0; s < a->dim[0]; s++) {
@@ -193,73 +251,91 @@ static void attend_row(const struct td_cuda_attention *a, int64_t batch, int64_t
         for (int64_t s = 0; s < a->dim[0]; s++) {
             y += staged(a, true, batch, t, s, score[s] / sum) * (double)v[s * a->of_value.at[1] + d];
         }
-        a->out[at(a, &a->of_out, batch) + t * a->of_out.at[1] + d] = (float)(y * (double)a->copies);
+        ((float *)a->out)[at(a, &a->of_out, batch) + t * a->of_out.at[1] + d] =
+            (float)(y * (double)a->copies);
     }
 }
 
 static void check(struct both *b)
 {
-    float *got = floats(b->n + GUARD);
+    const size_t bytes = (size_t)(b->n + GUARD) * size_of();
+    void *got = kept(malloc(bytes));
     for (int64_t i = 0; i < b->here.batches * b->here.dim[1]; i++) {
         attend_row(&b->here, i / b->here.dim[1], i % b->here.dim[1]);
     }
     CHECK_INT(td_cuda_attend(&b->there, stream), 0);
-    CHECK_INT(
-        td_cuda_copy(0, stream, TD_CUDA_TO_HOST, got, b->there.out, (size_t)(b->n + GUARD) * sizeof *got), 0);
+    CHECK_INT(td_cuda_copy(0, stream, TD_CUDA_TO_HOST, got, b->there.out, bytes), 0);
     CHECK_INT(td_cuda_stream_wait(0, stream), 0);
     for (int64_t i = 0; i < b->n; i++) {
-        const float d = got[i] - b->want[i];
-        CHECK(isnan(b->want[i]) ? isnan(got[i]) : fabsf(d) <= 1e-5F + 1e-5F * fabsf(b->want[i]));
+        const float y = get(got, i), d = y - b->want[i];
+        CHECK(isnan(b->want[i]) ? isnan(y) : fabsf(d) <= kind->off * (1 + fabsf(b->want[i])));
     }
     for (int64_t i = b->n; i < b->n + GUARD; i++) {
-        CHECK(got[i] == b->want[i]);
+        CHECK(get(got, i) == b->want[i]);
     }
 }
 
 /* ------------------------------------------------------------------ cases */
 
-static const struct sizes many[] = {{1, 1, 1, 1, 1, 1},    {5, 3, 2, 2, 4, 3},      {33, 8, 1, 2, 32, 16},
-                                    {32, 9, 2, 1, 33, 32}, {70, 33, 1, 1, 65, 129}, {64, 32, 2, 1, 64, 128}};
+/* Depths and widths of every kernel, and beyond those of Tensor cores. */
+static const struct sizes many[] = {{1, 1, 1, 1, 1, 1},      {5, 3, 2, 2, 4, 3},      {33, 8, 1, 2, 32, 16},
+                                    {32, 9, 2, 1, 33, 32},   {70, 33, 1, 1, 65, 129}, {64, 32, 2, 1, 64, 128},
+                                    {130, 70, 2, 1, 64, 64}, {66, 17, 2, 1, 200, 72}, {9, 5, 1, 1, 264, 8}};
+enum { MANY = sizeof many / sizeof *many };
 
-TEST(every_size_and_layout)
+/* make() and what follows for each kind. */
+static void with_kinds(void (*one)(const struct sizes *z), const struct sizes *z)
 {
     CHECK_INT(td_cuda_stream_new(0, &stream), 0);
-    for (size_t k = 0; k < sizeof many / sizeof *many; k++) {
-        for (int split = 0; split < 2; split++) {
-            struct both b;
-            make(&b, &many[k], split != 0);
-            add_number(&b, TD_CUDA_ATTENTION_MUL, false, 3);
-            check(&b);
-            free_all();
-        }
-    }
-}
-
-TEST(stages)
-{
-    CHECK_INT(td_cuda_stream_new(0, &stream), 0);
-    for (size_t k = 0; k < sizeof many / sizeof *many; k++) {
-        struct both b;
-        make(&b, &many[k], true);
-        b.here.copies = b.there.copies = 2;
-        add_number(&b, TD_CUDA_ATTENTION_DIV, false, 0.5F);
-        add_operand(&b, TD_CUDA_ATTENTION_ADD, false, true, 0, 0);
-        add_operand(&b, TD_CUDA_ATTENTION_KEEP, false, false, -0.5, -1e9F);
-        add_operand(&b, TD_CUDA_ATTENTION_SUB, false, false, 0, 0);
-        add_operand(&b, TD_CUDA_ATTENTION_MUL, true, true, 0, 0);
-        add_operand(&b, TD_CUDA_ATTENTION_DROP, true, true, 0.5, 0);
-        check(&b);
+    for (kind = kinds; kind < kinds + KINDS; kind++) {
+        one(z);
         free_all();
     }
 }
 
-/* Whole blocks of keys, and whole rows, are -inf; a larger score comes in the last block. */
-TEST(rows_that_are_masked)
+static void in_both_layouts(const struct sizes *z)
 {
-    const struct sizes z = {100, 10, 1, 1, 8, 5};
+    for (int split = 0; split < 2; split++) {
+        struct both b;
+        make(&b, z, split != 0);
+        add_number(&b, TD_CUDA_ATTENTION_MUL, false, 3);
+        check(&b);
+    }
+}
+
+TEST(every_size_and_layout)
+{
+    for (int k = 0; k < MANY; k++) {
+        with_kinds(in_both_layouts, &many[k]);
+    }
+}
+
+static void with_stages(const struct sizes *z)
+{
     struct both b;
-    CHECK_INT(td_cuda_stream_new(0, &stream), 0);
-    make(&b, &z, false);
+    make(&b, z, true);
+    b.here.copies = b.there.copies = 2;
+    add_number(&b, TD_CUDA_ATTENTION_DIV, false, 0.5F);
+    add_operand(&b, TD_CUDA_ATTENTION_ADD, false, true, 0, 0);
+    add_operand(&b, TD_CUDA_ATTENTION_KEEP, false, false, -0.5, -1e9F);
+    add_operand(&b, TD_CUDA_ATTENTION_SUB, false, false, 0, 0);
+    add_operand(&b, TD_CUDA_ATTENTION_MUL, true, true, 0, 0);
+    add_operand(&b, TD_CUDA_ATTENTION_DROP, true, true, 0.5, 0);
+    check(&b);
+}
+
+TEST(stages)
+{
+    for (int k = 0; k < MANY; k++) {
+        with_kinds(with_stages, &many[k]);
+    }
+}
+
+/* Whole blocks of keys, and whole rows, are -inf; a larger score comes in the last block. */
+static void masked(const struct sizes *z)
+{
+    struct both b;
+    make(&b, z, false);
     unsigned char mask[1000];
     for (int i = 0; i < 1000; i++) {
         const int t = i / 100, s = i % 100;
@@ -272,17 +348,42 @@ TEST(rows_that_are_masked)
     b.there.stage[b.there.n_stages++] = s;
     check(&b);
     CHECK(isnan(b.want[4 * 5]) && !isnan(b.want[5 * 5]));
-    free_all();
+}
+
+TEST(rows_that_are_masked)
+{
+    with_kinds(masked, &(const struct sizes){100, 10, 1, 1, 8, 5});
+}
+
+/* Rows that are -inf as a whole are nothing, and left out again behind the softmax: where all keys are, 0. */
+static void masked_again(const struct sizes *z)
+{
+    struct both b;
+    make(&b, z, false);
+    add_operand(&b, TD_CUDA_ATTENTION_KEEP, false, true, 2, -INFINITY);
+    add_operand(&b, TD_CUDA_ATTENTION_KEEP, true, true, 2, 0);
+    check(&b);
+    for (int64_t i = 0; i < b.n; i++) {
+        CHECK(b.want[i] == 0);
+    }
+}
+
+TEST(what_is_masked_again_is_nothing)
+{
+    with_kinds(masked_again, &(const struct sizes){70, 10, 1, 1, 8, 5});
+}
+
+static void without_keys(const struct sizes *z)
+{
+    struct both b;
+    make(&b, z, true);
+    check(&b);
 }
 
 TEST(no_keys)
 {
-    const struct sizes z = {0, 3, 1, 2, 4, 5};
-    struct both b;
-    CHECK_INT(td_cuda_stream_new(0, &stream), 0);
-    make(&b, &z, true);
-    check(&b);
-    free_all();
+    with_kinds(without_keys, &(const struct sizes){0, 3, 1, 2, 4, 5});
 }
 
-TEST_MAIN(RUN(every_size_and_layout) RUN(stages) RUN(rows_that_are_masked) RUN(no_keys))
+TEST_MAIN(RUN(every_size_and_layout) RUN(stages) RUN(rows_that_are_masked)
+              RUN(what_is_masked_again_is_nothing) RUN(no_keys))

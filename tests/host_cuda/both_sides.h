@@ -79,8 +79,10 @@ static inline bool is_single(enum td_dtype t)
 
 static inline double part(const struct td_tensor *t, int64_t i)
 {
-    return t->dtype == TD_INT32                                        ? TD_DATA(t, int32_t)[i]
-           : t->dtype == TD_INT64                                      ? (double)TD_DATA(t, int64_t)[i]
+    return t->dtype == TD_INT32      ? TD_DATA(t, int32_t)[i]
+           : t->dtype == TD_INT64    ? (double)TD_DATA(t, int64_t)[i]
+           : t->dtype == TD_HALF     ? (double)td_half_to_float(TD_DATA(t, td_half)[i])
+           : t->dtype == TD_BFLOAT16 ? (double)td_bf16_to_float(TD_DATA(t, td_bf16)[i])
            : td_dtype_size(t->dtype) == (is_complex(t->dtype) ? 8 : 4) ? (double)TD_DATA(t, float)[i]
                                                                        : TD_DATA(t, double)[i];
 }
@@ -150,6 +152,10 @@ static inline void set(struct td_tensor *t, int64_t i, double _Complex v)
         TD_DATA(t, float)[i] = (float)creal(v);
     } else if (t->dtype == TD_DOUBLE) {
         TD_DATA(t, double)[i] = creal(v);
+    } else if (t->dtype == TD_HALF) {
+        TD_DATA(t, td_half)[i] = td_float_to_half((float)creal(v));
+    } else if (t->dtype == TD_BFLOAT16) {
+        TD_DATA(t, td_bf16)[i] = td_float_to_bf16((float)creal(v));
     } else if (t->dtype == TD_COMPLEX64) {
         TD_DATA(t, float _Complex)[i] = (float _Complex)v;
     } else {

@@ -47,7 +47,8 @@ static struct td_cuda_combining rows_of(const struct td_tensor *y, const struct 
                                       .per = sources,
                                       .sources = sources,
                                       .inner = td_shape_range(&y->shape, 1, y->shape.rank),
-                                      .most = k->most};
+                                      .most = k->most,
+                                      .fault = k->kind == TD_CUDA_SORTED ? k->fault : NULL};
 }
 
 static struct td_cuda_keys keys_of(const struct td_call *c, enum td_cuda_key_kind kind, int ids,

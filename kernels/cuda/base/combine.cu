@@ -150,6 +150,9 @@ template <class Op, class T>
 __global__ void combine(td_cuda_lines l, td_cuda_combining s, const T *__restrict__ x, T *__restrict__ y)
 {
     using W = typename td_cuda_wide<T>::type;
+    if (s.fault != nullptr && *s.fault != 0) {
+        return; /* or two threads would write what one key has in two places */
+    }
     td_cuda_each_line(l, [&](int64_t p, int64_t first, int64_t last, int step) {
         const int32_t key = s.keys[p];
         if (key >= s.most || (p > 0 && s.keys[p - 1] == key)) {

@@ -71,6 +71,7 @@ struct td_cuda_combining {
     bool divides;             /* by how many there were */
     enum td_cuda_scale scale; /* multiplies by 1 / count, 1 / sqrt(count) of them */
     const int32_t *counts;    /* of each source: `scale` multiplies sources by theirs; NULL: the sum */
+    const int32_t *fault;     /* once it is set keys may not ascend, and nothing is done; NULL: they do */
 };
 
 int td_cuda_combine(enum td_cuda_combine_op op, enum td_cuda_type type, const struct td_cuda_combining *s,

@@ -21,7 +21,7 @@ struct td_cuda_conv {
     int64_t batch, ic, oc, groups;
     struct td_cuda_axis axis[3];
     struct td_cuda_cells x, y;
-    struct td_cuda_posts posts; /* of the forward one, of float alone */
+    struct td_cuda_posts posts; /* of the forward one, not of double */
 };
 
 #endif

@@ -259,6 +259,11 @@ size_t td_cublaslt_plan_workspace(const struct td_cublaslt_plan *plan)
     return plan->workspace_bytes;
 }
 
+enum td_cublaslt_epilogue td_cublaslt_plan_epilogue(const struct td_cublaslt_plan *plan)
+{
+    return plan->product.epilogue;
+}
+
 size_t td_cublaslt_plan_bytes(const struct td_cublaslt_plan *plan)
 {
     return sizeof *plan;

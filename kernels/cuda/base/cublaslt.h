@@ -64,6 +64,7 @@ const char *td_cublaslt_plan_make(const struct td_cublaslt *lt, const struct td_
 void td_cublaslt_plan_free(struct td_cublaslt_plan *plan);              /* accepts NULL */
 size_t td_cublaslt_plan_workspace(const struct td_cublaslt_plan *plan); /* bytes that each call wants */
 size_t td_cublaslt_plan_bytes(const struct td_cublaslt_plan *plan);     /* that it holds itself */
+enum td_cublaslt_epilogue td_cublaslt_plan_epilogue(const struct td_cublaslt_plan *plan);
 
 struct td_cublaslt_call {
     const void *a, *b, *bias; /* bias: NULL without one */

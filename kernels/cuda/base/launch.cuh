@@ -4,6 +4,7 @@
  *   TD_DYNAMIC_SHARED(float, tile);         in a kernel: float *tile, the launch's dynamic shared memory,
  *                                           aligned to 16 bytes
  *   TD_UNROLL                               before a loop: no turn is a jump, however long it is
+ *   TD_ROLLED                               before a loop: it is written once, what is seldom done
  *   td_cuda_first, td_cuda_stride           in a kernel: the thread's first element, and how far to the next
  *   td_cuda_place_of(steps, i)              in a kernel: where element i is in two operands
  *   td_cuda_over(kernel, n, stream, ...)    launches it with a thread an element, or fewer that go round
@@ -31,8 +32,10 @@
 extern __shared__ __align__(16) unsigned char td_dynamic_shared_bytes[];
 #define TD_DYNAMIC_SHARED(T, name) T *const name = reinterpret_cast<T *>(td_dynamic_shared_bytes)
 #define TD_UNROLL _Pragma("unroll")
+#define TD_ROLLED _Pragma("unroll 1")
 #else
 #define TD_UNROLL
+#define TD_ROLLED
 #define TD_DYNAMIC_SHARED(T, name) T *const name = static_cast<T *>(host_cuda::dynamic_shared())
 #endif
 

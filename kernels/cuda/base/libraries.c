@@ -17,7 +17,7 @@ static size_t most(uint64_t limit, uint64_t mib)
 
 void td_cuda_libraries_open(int device, bool tf32, uint64_t limit, struct td_cuda_libraries *out)
 {
-    *out = (struct td_cuda_libraries){.cublaslt = NULL};
+    *out = (struct td_cuda_libraries){.tf32 = tf32};
     out->cublaslt = td_cublaslt_open(&(struct td_cublaslt_opts){.device = device,
                                                                 .tf32 = tf32,
                                                                 .most_workspace = most(limit, PRODUCT_MIB)},

@@ -14,6 +14,7 @@ enum { TD_CUDA_LIBRARIES = 2, TD_CUDA_SAID = 320 };
 struct td_cuda_libraries {
     struct td_cublaslt *cublaslt; /* NULL: not there */
     struct td_cudnn *cudnn;
+    bool tf32; /* what they were told, and our own kernels that have Tensor cores go by */
     char said[TD_CUDA_LIBRARIES][TD_CUDA_SAID]; /* its version, or what is missing */
 };
 

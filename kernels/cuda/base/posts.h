@@ -1,5 +1,6 @@
 /* kernels/cuda/base/posts.h - epilogues (core/graph/kernel.h) that our own products and convolutions do in
  * registers: what a fused node asks its head for, so that the result is not read and written once more.
+ * Half and bfloat16 are rounded before the first and behind each, as between the nodes that these were.
  *
  *   prepare   td_cuda_posts_take(q, o, err): takes the first that are known here; the row's state is which
  *   run       s.posts = td_cuda_posts_of(c), for the launcher
@@ -34,8 +35,8 @@ enum td_cuda_post_operand { TD_CUDA_POST_SCALAR, TD_CUDA_POST_CHANNEL, TD_CUDA_P
 struct td_cuda_post {
     enum td_cuda_post_kind kind;
     enum td_cuda_post_operand operand;
-    float alpha; /* slope of LEAKY */
-    const float *at;
+    float alpha;    /* slope of LEAKY */
+    const void *at; /* of the result's type */
 };
 
 enum { TD_CUDA_POSTS = 6 };

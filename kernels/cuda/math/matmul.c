@@ -2,7 +2,9 @@
  *
  * cuBLASLt is asked first (kernels/cuda/base/cublaslt.h), for the algorithm that it thinks best; where
  * kernels are tried, two more and our own compete with it. Our own serves what it does not, and does the
- * first steps of a fused node by itself (kernels/cuda/base/posts.h).
+ * first steps of a fused node by itself (kernels/cuda/base/posts.h). The library adds a bias: half and
+ * bfloat16 are rounded behind it alone, where the nodes would have been rounded before it, too. It is not
+ * asked for ReLU, of which it does not say what becomes of NaN.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/math/matmul.h"
@@ -105,19 +107,34 @@ bool td_cuda_product_for_cublaslt(const struct td_cuda_product *s, enum td_cuda_
     return s->batch.rank <= 1;
 }
 
+/* Whether the library adds the bias behind the product. */
+static bool take_bias(const struct td_kernel_query *q, struct td_cublaslt_product *p)
+{
+    const bool takes = q->n_post > 0 && q->post[0].kind == TD_POST_ADD &&
+                       q->post[0].operand == TD_POST_CHANNEL && p->type != TD_CUDA_DOUBLE && p->batches == 1;
+    p->epilogue = takes ? TD_CUBLASLT_BIAS : TD_CUBLASLT_PLAIN;
+    return takes;
+}
+
 static enum td_code prepare_cublaslt(const struct td_kernel_query *q, int choice, struct td_kernel_offer *o)
 {
     const struct td_cublaslt *lt = td_cuda_libraries_of(q->target.device)->cublaslt;
     struct td_cublaslt_plan *plan = NULL;
     struct td_cuda_product s;
     struct td_cublaslt_product p;
+    bool bias = false;
     o->refusal = lt == NULL                         ? "cuBLASLt is not there"
                  : choice > 0 && q->fastest == NULL ? "it is tried against others alone"
                  : !describe(q->node, &q->in[0], &q->in[1], &q->out[0], &s) ||
                          !td_cuda_product_for_cublaslt(&s, td_cuda_type_of(q->node->out_type[0]), &p)
                      ? "no single step walks through the batches"
-                     : td_cublaslt_plan_make(lt, &p, choice, &plan);
+                     : NULL;
     if (o->refusal == NULL) {
+        bias = take_bias(q, &p);
+        o->refusal = td_cublaslt_plan_make(lt, &p, choice, &plan);
+    }
+    if (o->refusal == NULL) {
+        o->n_posts = bias;
         o->state = plan;
         o->state_bytes = td_cublaslt_plan_bytes(plan);
         o->workspace_bytes = td_cublaslt_plan_workspace(plan);
@@ -130,16 +147,33 @@ static void release_cublaslt(void *state)
     td_cublaslt_plan_free(state);
 }
 
+/* What the library would have done behind the product, for our own. */
+static struct td_cuda_posts posts_of(const struct td_call *c)
+{
+    if (td_cublaslt_plan_epilogue(c->state) != TD_CUBLASLT_BIAS) {
+        return (struct td_cuda_posts){0};
+    }
+    return (struct td_cuda_posts){
+        .n = 1, .post = {{.kind = TD_CUDA_POST_ADD, .operand = TD_CUDA_POST_CHANNEL, .at = c->post_in[0]}}};
+}
+
 static enum td_code run_cublaslt(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
     const struct td_tensor *a = c->in[0], *b = c->in[1];
-    if (!td_cublaslt_aligned(a->data) || !td_cublaslt_aligned(b->data)) { /* part of another tensor */
-        return run_own(c, &(const struct td_cuda_posts){0}, err);
+    const struct td_cuda_posts posts = posts_of(c);
+    const void *const bias = posts.post[0].at;
+    if (!td_cublaslt_aligned(a->data) || !td_cublaslt_aligned(b->data) ||
+        !td_cublaslt_aligned(bias)) { /* part of another tensor */
+        return run_own(c, &posts, err);
     }
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    const struct td_cublaslt_call call = {
-        .a = a->data, .b = b->data, .y = y->data, .workspace = c->workspace, .stream = td_cuda_stream_of(c)};
+    const struct td_cublaslt_call call = {.a = a->data,
+                                          .b = b->data,
+                                          .bias = bias,
+                                          .y = y->data,
+                                          .workspace = c->workspace,
+                                          .stream = td_cuda_stream_of(c)};
     return td_cublaslt_multiply(c->state, &call, err) ? td_err_wrap(err, "%s", c->node->op_name) : TD_OK;
 }
 

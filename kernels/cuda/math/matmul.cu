@@ -27,7 +27,7 @@ template <class T, bool POSTS> struct product {
     {
         const int64_t at = row * columns + column;
         if constexpr (POSTS) {
-            sum = td_cuda_posted(*posts, sum, before + at, column);
+            sum = td_cuda_posted<T>(*posts, sum, before + at, column);
         }
         y[at] = td_cuda_store<T>::of(sum);
     }
@@ -59,7 +59,7 @@ struct run_matmul {
     struct td_cuda_stream *stream;
     template <class T> int operator()(T) const
     {
-        if constexpr (std::is_same_v<T, float>) {
+        if constexpr (!std::is_same_v<T, double>) {
             if (s->posts.n > 0) {
                 return run<T, true>();
             }

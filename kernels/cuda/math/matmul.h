@@ -20,7 +20,7 @@ struct td_cuda_product {
     int64_t m, n, k, batches;
     int64_t a_row, a_k, b_k, b_col;
     struct td_cuda_steps batch; /* of the batches' dims */
-    struct td_cuda_posts posts; /* of float alone; channels are columns */
+    struct td_cuda_posts posts; /* not of double; channels are columns */
 };
 int td_cuda_matmul(enum td_cuda_type type, const struct td_cuda_product *s, const void *a, const void *b,
                    void *y, struct td_cuda_stream *stream);

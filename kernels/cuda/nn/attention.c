@@ -1,4 +1,4 @@
-/* kernels/cuda/nn/attention.c - the row of _Attention, of floats.
+/* kernels/cuda/nn/attention.c - the rows of _Attention: floats by TF32 where that is asked for, and all.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/nn/attention.h"
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/cuda/base/cuda_call.h"
+#include "kernels/cuda/base/libraries.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/linalg/attention.h"
 
@@ -39,7 +40,7 @@ static void put_stages(const struct td_call *c, const struct td_attention_form *
     }
 }
 
-static enum td_code run(struct td_call *c, struct td_err *err)
+static enum td_code attend(struct td_call *c, bool tf32, struct td_err *err)
 {
     struct td_shape in[TD_ATTENTION_TENSORS + TD_ATTENTION_STAGES];
     struct td_attention_form f;
@@ -52,7 +53,9 @@ static enum td_code run(struct td_call *c, struct td_err *err)
     }
     TD_TRY(td_attention_sizes_of(c->node, &f, in, &s, err));
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    struct td_cuda_attention a = {.rank = s.rank,
+    struct td_cuda_attention a = {.type = td_cuda_type_of(y->dtype),
+                                  .tf32 = tf32,
+                                  .rank = s.rank,
                                   .depth = s.depth,
                                   .width = s.width,
                                   .batches = s.batches,
@@ -76,9 +79,36 @@ static const char *refuse_others(const struct td_node *n)
     return td_attention_read(n, &f) ? NULL : "only the compiler makes nodes of this op";
 }
 
-static const struct td_kernel rows[] = {{.name = "attention.cuda",
+static enum td_code prepare_tf32(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                 struct td_err *err)
+{
+    (void)err;
+    o->refusal = td_cuda_libraries_of(q->target.device)->tf32 ? NULL : "TF32 was not asked for";
+    return TD_OK;
+}
+
+static enum td_code run_tf32(struct td_call *c, struct td_err *err)
+{
+    return attend(c, true, err);
+}
+
+static enum td_code run(struct td_call *c, struct td_err *err)
+{
+    return attend(c, false, err);
+}
+
+#define SMALL (TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16))
+
+static const struct td_kernel rows[] = {{.name = "attention.tf32",
                                          .device = TD_CUDA,
                                          .types = {{"T", TD_BIT(TD_FLOAT)}},
+                                         .library = TD_LIB_MODULE,
+                                         .refuse = refuse_others,
+                                         .prepare = prepare_tf32,
+                                         .run = run_tf32},
+                                        {.name = "attention.cuda",
+                                         .device = TD_CUDA,
+                                         .types = {{"T", TD_BIT(TD_FLOAT) | SMALL}},
                                          .library = TD_LIB_MODULE,
                                          .refuse = refuse_others,
                                          .run = run},

@@ -1,4 +1,5 @@
-/* kernels/cuda/nn/attention.cu - attention in one kernel: scores are never in memory as a whole.
+/* kernels/cuda/nn/attention.cu - attention in one kernel: scores are never in memory as a whole. Without
+ * Tensor cores: of floats as they are, and of what attention_mma.cu has no room for.
  *
  *   a block    32 queries of one batch entry (8 where there are few), 128 columns of the result; it goes over
  *              the keys, 32 at a time:
@@ -19,6 +20,8 @@
 #include <cmath>
 
 #include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/nn/attention.cuh"
+#include "kernels/cuda/nn/attention_mma.h"
 
 namespace
 {
@@ -27,70 +30,15 @@ constexpr int WARP = 32, WARPS = THREADS / WARP, KEYS = WARP, DEEP = 32, COLUMNS
               OWN_COLUMNS = COLUMNS / WARP;
 constexpr unsigned ALL = 0xffffffff;
 
-__device__ int64_t batch_at(const td_cuda_attention &a, const td_cuda_attention_steps &s, int64_t batch)
-{
-    int64_t at = 0;
-    for (int k = 2; k < a.rank; k++) {
-        const int64_t up = batch / a.dim[k];
-        at += (batch - up * a.dim[k]) * s.at[k];
-        batch = up;
-    }
-    return at;
-}
-
-/* Where the tensors of a batch entry begin. */
-struct bases {
-    int64_t query, key, value, out, stage[TD_CUDA_ATTENTION_STAGES];
-};
-
-__device__ void find_bases(const td_cuda_attention &a, int64_t batch, bases *b)
-{
-    const int i = threadIdx.x;
-    if (i < a.n_stages) {
-        b->stage[i] = batch_at(a, a.stage[i].step, batch);
-    }
-    if (i == 0) {
-        b->query = batch_at(a, a.of_query, batch);
-        b->key = batch_at(a, a.of_key, batch);
-        b->value = batch_at(a, a.of_value, batch);
-        b->out = batch_at(a, a.of_out, batch);
-    }
-}
-
-__device__ float staged(const td_cuda_attention_stage &g, int64_t at, float x)
-{
-    if (g.kind >= TD_CUDA_ATTENTION_KEEP) {
-        const bool set = static_cast<const unsigned char *>(g.operand)[at] != 0;
-        return set == (g.kind == TD_CUDA_ATTENTION_KEEP) ? x : g.number;
-    }
-    const float by = g.operand != nullptr ? static_cast<const float *>(g.operand)[at] : g.number;
-    return g.kind == TD_CUDA_ATTENTION_ADD   ? x + by
-           : g.kind == TD_CUDA_ATTENTION_SUB ? x - by
-           : g.kind == TD_CUDA_ATTENTION_MUL ? x * by
-                                             : x / by;
-}
-
-/* The stages before or after the softmax, of the score of query t and key s. */
-__device__ float all_stages(const td_cuda_attention &a, const bases &b, bool after, int64_t t, int64_t s,
-                            float x)
-{
-    for (int i = 0; i < a.n_stages; i++) {
-        if (a.stage[i].after == after) {
-            x = staged(a.stage[i], b.stage[i] + t * a.stage[i].step.at[1] + s * a.stage[i].step.at[0], x);
-        }
-    }
-    return x;
-}
-
 /* to[r][c] = from[(first + r) * row + (left + c) * column] where that is inside; else 0. */
-template <int ROWS, int WIDE, int ROOM>
-__device__ void fetch(const float *from, int64_t row, int64_t column, int64_t first, int64_t rows,
-                      int64_t left, int64_t columns, float (*to)[ROOM])
+template <int ROWS, int WIDE, int ROOM, class T>
+__device__ void fetch(const T *from, int64_t row, int64_t column, int64_t first, int64_t rows, int64_t left,
+                      int64_t columns, float (*to)[ROOM])
 {
     for (int e = threadIdx.x; e < ROWS * WIDE; e += THREADS) {
         const int r = e / WIDE, c = e % WIDE;
         const bool inside = first + r < rows && left + c < columns;
-        to[r][c] = inside ? from[(first + r) * row + (left + c) * column] : 0;
+        to[r][c] = inside ? td_cuda_load(from[(first + r) * row + (left + c) * column]) : 0;
     }
 }
 
@@ -126,18 +74,18 @@ __device__ float exponential(running *row, float score, float *shrink)
     return e;
 }
 
-template <int EACH>
-__global__ void __launch_bounds__(THREADS)
+template <class T, int EACH>
+__global__ void __launch_bounds__(THREADS, EACH == 1 ? 3 : 2)
     attention(const __grid_constant__ td_cuda_attention a, int64_t high, int64_t across, int64_t n)
 {
     constexpr int ROWS = EACH * WARPS;
     __shared__ float query[ROWS][DEEP + 1], key[KEYS][DEEP + 1], weight[ROWS][KEYS], value[KEYS][COLUMNS];
-    __shared__ bases b;
+    __shared__ td_cuda_attention_bases b;
     const int at = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
         const int64_t left = i % across * COLUMNS, top = i / across % high * ROWS;
         __syncthreads();
-        find_bases(a, i / across / high, &b);
+        td_cuda_attention_find(a, i / across / high, &b);
         __syncthreads();
         running row[EACH];
         float sum[EACH][OWN_COLUMNS] = {};
@@ -148,10 +96,10 @@ __global__ void __launch_bounds__(THREADS)
         for (int64_t first = 0; first < a.dim[0]; first += KEYS) {
             float score[EACH] = {}, shrink[EACH];
             for (int64_t deep = 0; deep < a.depth; deep += DEEP) {
-                fetch<ROWS, DEEP>(a.query + b.query, a.of_query.at[1], a.of_query.at[0], top, a.dim[1], deep,
-                                  a.depth, query);
-                fetch<KEYS, DEEP>(a.key + b.key, a.of_key.at[1], a.of_key.at[0], first, a.dim[0], deep,
-                                  a.depth, key);
+                fetch<ROWS, DEEP>(static_cast<const T *>(a.query) + b.query, a.of_query.at[1],
+                                  a.of_query.at[0], top, a.dim[1], deep, a.depth, query);
+                fetch<KEYS, DEEP>(static_cast<const T *>(a.key) + b.key, a.of_key.at[1], a.of_key.at[0],
+                                  first, a.dim[0], deep, a.depth, key);
                 __syncthreads();
                 for (int d = 0; d < DEEP; d++) {
                     TD_UNROLL
@@ -161,15 +109,16 @@ __global__ void __launch_bounds__(THREADS)
                 }
                 __syncthreads();
             }
-            fetch<KEYS, COLUMNS>(a.value + b.value, a.of_value.at[1], a.of_value.at[0], first, a.dim[0], left,
-                                 a.width, value);
+            fetch<KEYS, COLUMNS>(static_cast<const T *>(a.value) + b.value, a.of_value.at[1],
+                                 a.of_value.at[0], first, a.dim[0], left, a.width, value);
             TD_UNROLL
             for (int j = 0; j < EACH; j++) {
                 const int64_t t = top + warp + j * WARPS, s = first + at;
                 const bool inside = t < a.dim[1] && s < a.dim[0];
                 const float e = exponential(
-                    &row[j], inside ? all_stages(a, b, false, t, s, score[j]) : -INFINITY, &shrink[j]);
-                weight[warp + j * WARPS][at] = inside ? all_stages(a, b, true, t, s, e) : 0;
+                    &row[j], inside ? td_cuda_attention_staged<T>(a, b, false, t, s, score[j]) : -INFINITY,
+                    &shrink[j]);
+                weight[warp + j * WARPS][at] = inside ? td_cuda_attention_staged<T>(a, b, true, t, s, e) : 0;
             }
             __syncthreads();
             TD_UNROLL
@@ -194,29 +143,48 @@ __global__ void __launch_bounds__(THREADS)
         TD_UNROLL
         for (int j = 0; j < EACH; j++) {
             const int64_t t = top + warp + j * WARPS;
+            const float by = a.dim[0] == 0 ? 0 : a.copies / row[j].sum;
             TD_UNROLL
             for (int c = 0; c < OWN_COLUMNS; c++) {
                 const int64_t d = left + at + c * WARP;
                 if (t < a.dim[1] && d < a.width) {
-                    a.out[b.out + t * a.of_out.at[1] + d * a.of_out.at[0]] =
-                        a.dim[0] == 0 ? 0 : sum[j][c] * (a.copies / row[j].sum);
+                    static_cast<T *>(a.out)[b.out + t * a.of_out.at[1] + d * a.of_out.at[0]] =
+                        td_cuda_store<T>::of(sum[j][c] * by);
+                }
+            }
+        }
+        TD_UNROLL
+        for (int j = 0; j < EACH; j++) {
+            const int64_t t = top + warp + j * WARPS;
+            if (t < a.dim[1] && td_cuda_attention_again(a, row[j].sum)) {
+                for (int64_t d = left + at; d < left + COLUMNS && d < a.width; d += WARP) {
+                    td_cuda_attention_put_again<T>(a, b, t, d);
                 }
             }
         }
     }
 }
 
-template <int EACH> int run(const td_cuda_attention &a, td_cuda_stream *stream)
+template <class T, int EACH> int launch(const td_cuda_attention &a, td_cuda_stream *stream)
 {
     constexpr int64_t ROWS = EACH * WARPS;
     const int64_t high = (a.dim[1] + ROWS - 1) / ROWS, across = (a.width + COLUMNS - 1) / COLUMNS;
     const int64_t n = a.batches * high * across;
-    return td_cuda_blocks(attention<EACH>, n, stream, a, high, across, n);
+    return td_cuda_blocks(attention<T, EACH>, n, stream, a, high, across, n);
+}
+
+template <class T> int run(const td_cuda_attention &a, td_cuda_stream *stream)
+{
+    return a.dim[1] <= WARPS ? launch<T, 1>(a, stream) : launch<T, 4>(a, stream);
 }
 
 } // namespace
 
 int td_cuda_attend(const struct td_cuda_attention *a, struct td_cuda_stream *stream)
 {
-    return a->dim[1] <= WARPS ? run<1>(*a, stream) : run<4>(*a, stream);
+    return td_cuda_attention_mma_takes(a) ? td_cuda_attend_mma(a, stream)
+           : a->type == TD_CUDA_FLOAT     ? run<float>(*a, stream)
+           : a->type == TD_CUDA_HALF      ? run<__half>(*a, stream)
+           : a->type == TD_CUDA_BFLOAT16  ? run<__nv_bfloat16>(*a, stream)
+                                          : static_cast<int>(cudaErrorInvalidValue);
 }

@@ -1,4 +1,5 @@
-/* kernels/cuda/nn/attention.h - launcher of attention.cu; it returns CUDA's error number.
+/* kernels/cuda/nn/attention.h - launcher of attention.cu; it returns CUDA's error number. Half and bfloat16
+ * go to attention_mma.cu, and floats where factors may be rounded to TF32.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CUDA_NN_ATTENTION_H
@@ -31,18 +32,20 @@ struct td_cuda_attention_stage {
     int kind;
     bool after; /* the softmax: what the scores' exponentials are multiplied with, or chosen by */
     float number;
-    const void *operand; /* of float; KEEP, DROP: of bool. NULL: the number */
+    const void *operand; /* of the tensors' type; KEEP, DROP: of bool. NULL: the number */
     struct td_cuda_attention_steps step;
 };
 
-/* As kernels/linalg/attention.h has it: all of float. dim: S, T, then the batch, `batches` in all; what comes
- * out is times `copies`. */
+/* As kernels/linalg/attention.h has it: all of float, half or bfloat16. dim: S, T, then the batch,
+ * `batches` in all; what comes out is times `copies`. */
 struct td_cuda_attention {
+    enum td_cuda_type type;
+    bool tf32; /* factors of floats may be rounded to it */
     int rank, n_stages;
     int64_t dim[TD_CUDA_ATTENTION_RANK], depth, width, batches;
     float copies;
-    const float *query, *key, *value;
-    float *out;
+    const void *query, *key, *value;
+    void *out;
     struct td_cuda_attention_steps of_query, of_key, of_value, of_out;
     struct td_cuda_attention_stage stage[TD_CUDA_ATTENTION_STAGES];
 };

@@ -67,7 +67,7 @@ template <class T, bool POSTS> struct forward : base<T> {
     {
         const int64_t at = this->y_at(this->out_cell(row), column);
         if constexpr (POSTS) {
-            sum = td_cuda_posted(*this->posts, sum, at, this->group * this->each_out() + column);
+            sum = td_cuda_posted<T>(*this->posts, sum, at, this->group * this->each_out() + column);
         }
         this->y[at] = td_cuda_store<T>::of(sum);
     }
@@ -191,7 +191,7 @@ struct run_forward {
     }
     template <class T> int operator()(T) const
     {
-        if constexpr (std::is_same_v<T, float>) {
+        if constexpr (!std::is_same_v<T, double>) {
             if (c.s->posts.n > 0) {
                 return run<T, true>();
             }

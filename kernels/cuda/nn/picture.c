@@ -58,7 +58,7 @@ static enum td_code prepare_contrast(const struct td_kernel_query *q, struct td_
 {
     const struct td_cuda_contrast s = contrast_of(&q->in[0]);
     (void)err;
-    o->workspace_bytes = (size_t)(s.images * s.channels) * sizeof(float);
+    o->workspace_bytes = td_shape_count(&q->in[0]) == 0 ? 0 : (size_t)(s.images * s.channels) * sizeof(float);
     return TD_OK;
 }
 

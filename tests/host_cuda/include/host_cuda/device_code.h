@@ -57,6 +57,10 @@ struct warp_part {
 };
 uint64_t warp_meet(meet kind, const warp_part &part, site at);
 
+/* d [16,8] += a b by all threads of a warp: what each holds, kernels/cuda/base/mma.cuh says. */
+enum class numbers { HALF, BFLOAT16, TF32 };
+void warp_product(numbers kind, float *d, const uint32_t *a, const uint32_t *b, site at);
+
 unsigned warp_active();
 int warp_place();
 void *dynamic_shared();
