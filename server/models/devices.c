@@ -334,6 +334,37 @@ struct td_devices_list td_devices_opened(const struct td_devices *d)
     return out;
 }
 
+static enum td_code find_named(const struct td_devices *d, const char *name, const struct one **out,
+                               struct td_err *err)
+{
+    for (int i = 0; d != NULL && i < d->n; i++) {
+        if (d->at[i].device != NULL && strcmp(d->at[i].device->name, name) == 0) {
+            *out = &d->at[i];
+            return TD_OK;
+        }
+    }
+    return td_fail(err, TD_NOT_FOUND, "there is no device '%.60s' that models run on", name);
+}
+
+enum td_code td_devices_lost(const struct td_devices *d, const char *name, struct td_err *err)
+{
+    const struct one *found;
+    struct td_device_counts c;
+    TD_TRY(find_named(d, name, &found, err));
+    d->module->counts(found->device, &c);
+    TD_FAIL_IF(!c.lost, err, FAILED_PRECONDITION, "%s is in service: there is nothing to restart", name);
+    return TD_OK;
+}
+
+enum td_code td_devices_restart(const struct td_devices *d, const char *name, unsigned wait_ms,
+                                const struct td_device **out, struct td_err *err)
+{
+    const struct one *found;
+    TD_TRY(find_named(d, name, &found, err));
+    *out = found->device;
+    return d->module->restart(found->device, wait_ms, err);
+}
+
 /* ------------------------------------------------------------------ what they tell */
 
 const struct td_device_groups *td_devices_groups(const struct td_devices *d)
