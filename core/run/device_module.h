@@ -34,6 +34,7 @@ extern const struct td_module_host td_module_host;
 struct td_device_facts {
     char name[256];
     char pci[16];            /* "0000:1b:00.0" */
+    char uuid[48];           /* "GPU-..", of a part of one "MIG-.."; "": the driver does not tell */
     uint64_t memory, unused; /* bytes: that the device has, and that nobody holds now */
     int multiprocessors, major, minor;
     int driver, built; /* CUDA's version that the driver serves, and the module's: 12040 is 12.4 */

@@ -10,7 +10,7 @@
 
 #include "core/base/mem.h"
 #include "server/debug/debug.h"
-#include "server/models/device_restart.h"
+#include "server/request/device_restart.h"
 #include "server/models/devices_json.h"
 #include "server/models/functions.h"
 #include "server/grpc/grpc_rpc.h"

@@ -16,7 +16,7 @@
 
 #include "core/run/variable.h"
 #include "core/base/mem.h"
-#include "server/models/device_restart.h"
+#include "server/request/device_restart.h"
 #include "server/models/devices_json.h"
 #include "server/models/functions.h"
 #include "server/http/rest.h"

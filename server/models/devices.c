@@ -213,9 +213,10 @@ static void say_what_there_is(const struct one *d, const struct td_device_module
     struct td_device_counts c;
     module->counts(d->device, &c);
     td_log(TD_LOG_INFO, NULL,
-           "%s: %s, compute capability %d.%d, %d multiprocessors; models may hold %llu of its %llu bytes",
-           d->device->name, d->facts.name, d->facts.major, d->facts.minor, d->facts.multiprocessors,
-           (unsigned long long)c.limit, (unsigned long long)d->facts.memory);
+           "%s: %s%s%s, compute capability %d.%d, %d multiprocessors; models may hold %llu of its %llu bytes",
+           d->device->name, d->facts.name, d->facts.uuid[0] != '\0' ? ", " : "", d->facts.uuid,
+           d->facts.major, d->facts.minor, d->facts.multiprocessors, (unsigned long long)c.limit,
+           (unsigned long long)d->facts.memory);
     char text[512];
     bool there;
     for (int i = 0; module->library(d->device, i, text, sizeof text, &there); i++) {
@@ -346,13 +347,14 @@ static enum td_code find_named(const struct td_devices *d, const char *name, con
     return td_fail(err, TD_NOT_FOUND, "there is no device '%.60s' that models run on", name);
 }
 
-enum td_code td_devices_lost(const struct td_devices *d, const char *name, struct td_err *err)
+enum td_code td_devices_lost(const struct td_devices *d, const char *name, int *number, struct td_err *err)
 {
     const struct one *found;
     struct td_device_counts c;
     TD_TRY(find_named(d, name, &found, err));
     d->module->counts(found->device, &c);
     TD_FAIL_IF(!c.lost, err, FAILED_PRECONDITION, "%s is in service: there is nothing to restart", name);
+    *number = found->number;
     return TD_OK;
 }
 
@@ -398,5 +400,5 @@ void td_devices_state(const struct td_devices *d, int i, struct td_device_state 
     if (out->counts.lost || d->module->describe(at->number, &out->facts, &ignored)) {
         out->facts = at->facts; /* as it was when it was found */
     }
-    td_nvml_read(d->nvml, at->facts.pci, &out->reading);
+    td_nvml_read(d->nvml, at->facts.uuid, at->facts.pci, &out->reading);
 }

@@ -18,7 +18,7 @@
  * A run goes to the replica with the least work under way, in rows; among equals to that which has begun the
  * fewest. A device that has been lost to the process answers at once, and would draw all requests: its
  * replica is left out as soon as a run finds it so, and where the run has no effects it is had again on
- * another; until the device was restarted (server/models/device_restart.h).
+ * another; until the device was restarted (server/request/device_restart.h).
  *
  * Threads: td_replicas_open and td_replicas_close by whoever loads and frees the version; the rest any.
  *

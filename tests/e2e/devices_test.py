@@ -157,7 +157,7 @@ class There(unittest.TestCase):
             again = sent(second) - sent(first)
             self.assertGreater(sent(first) - again, value(first, "tensord_gpu_memory_held_bytes") / 2)
             self.assertEqual(sent(second, "to_host"), 2 * sent(first, "to_host"))
-            self.assertIn("/device:GPU:0: CUDA on the host (for tests) 0, compute capability 8.0", "".join(d.log))
+            self.assertIn("/device:GPU:0: CUDA on the host (for tests) 0, GPU-00000000-0000-0000-0000-000000000000, compute capability 8.0", "".join(d.log))
 
     def test_libraries_that_are_there_and_that_are_not_are_said_once(self):
         with environment(**DRIVER), serving(*gpu_flags("--gpu_tf32"), versions={}, files=FILES) as d:
@@ -320,6 +320,23 @@ class Told(unittest.TestCase):
         self.assertIn("  utilization 50%  power 301 W\n", text)
         self.assertRegex(text, r"CUDA \d+\.\d+, the driver serves \d+\.\d+; driver 580\.65\.06\n$")
         self.assertIn("usage: tensorctl devices", ctl("digits", code=2))
+
+    def test_parts_of_gpus(self):
+        """MIG: a part's uuid and memory; the GPU's temperature, which is the part's; neither use nor power, which are others' too."""
+        parts = json.loads(ctl("--json", "--device_module=" + MODULE, HOST_CUDA_DEVICES="2", FAKE_CUDA_MIG="1", **MANAGED))["devices"]
+        self.assertEqual([d["uuid"] for d in parts], [f"MIG-a1000000-0000-0000-0000-00000000000{i}" for i in range(2)])
+        self.assertEqual([d.get("temperature") for d in parts], [50.0, None])
+        self.assertFalse({"utilization", "power"} & {*parts[0], *parts[1]})
+        alone = json.loads(ctl("--json", "--device_module=" + MODULE, FAKE_CUDA_MIG="1", **DRIVER))["devices"]
+        self.assertEqual(alone[0]["uuid"], parts[0]["uuid"])  # without the management library, too
+        with environment(FAKE_CUDA_MIG="1", **MANAGED), serving(*gpu_flags("--per_process_gpu_memory_fraction=0.5"), versions={}, files=FILES) as d:
+            (gpu,) = d.get("/v1/devices").json()["devices"]
+            self.assertEqual(gpu["memory"]["limit"], gpu["memory"]["total"] // 2)
+            metrics, label = d.get("/metrics").text, f'gpu_uuid="{gpu["uuid"]}"'
+            self.assertEqual([value(metrics, "nv_gpu_memory_" + name, label) for name in ("total_bytes", "used_bytes")], [10 << 30, 2 << 30])
+            self.assertNotIn("nv_gpu_utilization{", metrics)
+            self.assertNotIn("nv_gpu_power_usage{", metrics)
+            self.assertIn(gpu["uuid"], "".join(d.log))
 
     def test_of_a_server(self):
         with environment(**MANAGED), serving(*gpu_flags("--gpu_memory_limit=1GiB", "--gpu_streams=2"), versions={}, files=FILES) as d:

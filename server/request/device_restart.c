@@ -1,13 +1,12 @@
-/* server/models/device_restart.c - the device's restart, then a walk over what serves.
+/* server/request/device_restart.c - the device's restart, then a walk over what serves.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "server/models/device_restart.h"
+#include "server/request/device_restart.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "core/base/log.h"
-#include "core/compile/placer.h"
 #include "core/run/device_graph.h"
 #include "core/run/device_weights.h"
 #include "core/run/variable.h"
@@ -46,9 +45,9 @@ enum td_code td_device_restart(const struct td_devices *devices, struct td_regis
 {
     const struct td_device *d;
     struct td_servable **serving;
-    int n;
-    TD_TRY(td_devices_lost(devices, name, err));
-    const int regions = shm == NULL ? 0 : td_shm_forget_device(shm, td_placer_device_number(name));
+    int n, number;
+    TD_TRY(td_devices_lost(devices, name, &number, err));
+    const int regions = shm == NULL ? 0 : td_shm_forget_device(shm, number);
     if (td_devices_restart(devices, name, WAIT_MS, &d, err)) {
         td_log(TD_LOG_WARNING, NULL, "a GPU was not restarted: %s", err->msg);
         return err->code;

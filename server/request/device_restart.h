@@ -1,4 +1,4 @@
-/* server/models/device_restart.h - a GPU that an error has made unusable serves again: on command.
+/* server/request/device_restart.h - a GPU that an error has made unusable serves again: on command.
  *
  * Its versions go on where they are, with the plans that they have; weights are sent again when a run wants
  * them. What runs had computed there and assigned to a variable, and nobody had brought to the host, is lost:
@@ -10,8 +10,8 @@
  * Threads: any.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_SERVER_MODELS_DEVICE_RESTART_H
-#define TD_SERVER_MODELS_DEVICE_RESTART_H
+#ifndef TD_SERVER_REQUEST_DEVICE_RESTART_H
+#define TD_SERVER_REQUEST_DEVICE_RESTART_H
 
 #include <jansson.h>
 
