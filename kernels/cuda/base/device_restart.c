@@ -3,7 +3,8 @@
  *   lost      runs end with errors, and none begins; blocks of pinned memory come back
  *   idle      no stream has a user, nobody calls CUDA, no pinned block is out
  *   reset     handles of the libraries go, then cudaDeviceReset: all else of the context is gone with it, and
- *             what the engine holds of it is forgotten without a call
+ *             what the engine holds of it is forgotten without a call. Code that was made at run time stays:
+ *             it is loaded as a library, which belongs to no context
  *   tried     a few bytes go there and come back; handles are made again
  *   serving   in the next context
  *
@@ -143,6 +144,9 @@ enum td_code td_cuda_device_restart(struct td_device *dev, unsigned wait_ms, str
     TD_TRY(begin(d, err));
     enum td_code rc = wait_till_idle(d, wait_ms, err);
     rc = rc ? rc : renew(d, err);
+    if (rc == TD_OK) {
+        td_cuda_makers_retry(d->makers);
+    }
     pthread_mutex_lock(&d->mu);
     if (rc == TD_OK) {
         atomic_store(&d->lost, 0);
