@@ -98,6 +98,7 @@ static bool option(struct tdc_args *a, int argc, char **argv, int *i)
                  {"atol", &a->atol},
                  {"op_library", &a->op_library},
                  {"device_module", &a->device_module},
+                 {"restart", &a->restart},
                  {"dir", &a->dir},
                  {"kind", &a->kind},
                  {"output-gradients", &a->output_gradients},

@@ -17,8 +17,8 @@ struct tdc_args {
     const char *signature, *label, *inputs, *token;
     int64_t version;
     double timeout;
-    const char *op_library;    /* of run and inspect: NULL none */
-    const char *device_module; /* of devices: NULL none */
+    const char *op_library;              /* of run and inspect: NULL none */
+    const char *device_module, *restart; /* of devices: NULL none */
     bool json;
     /* of debug and run: */
     const char *mode, *values, *max_nodes, *rtol, *atol; /* NULL not given */
@@ -38,7 +38,7 @@ struct tdc_args {
 };
 /* --server= --model= --signature= --version= --label= --inputs= --output= (repeatable) --token= --timeout=
  * --json, of run and inspect --op_library=, of devices
- * --device_module=, of the debugger --mode= --values= --max-nodes= --rtol= --atol=
+ * --device_module= --restart=, of the debugger --mode= --values= --max-nodes= --rtol= --atol=
  * --watch= (repeatable) --eager --print-nodes --stop-on-nonfinite, and of gradients --dir= --target= --wrt=
  * (both repeatable) --kind= --output-gradients= --vector= --unconnected= --recompute, of finetune --limit=
  * --purpose= --wait, each also as two words.

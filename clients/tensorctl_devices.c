@@ -1,5 +1,5 @@
-/* clients/tensorctl_devices.c - tensorctl devices: the document of GET /v1/devices as lines; of a server, or
- * made here by libtensord.
+/* clients/tensorctl_devices.c - tensorctl devices: the document of GET /v1/devices as lines, of a server, or
+ * made here by libtensord; or the restart of one of a server's.
  *
  * What a device does not tell, the lines leave out.
  *
@@ -84,10 +84,28 @@ static void print_devices(const json_t *doc)
     printf(*text_of(versions, "driver") ? "; driver %s\n" : "%s\n", text_of(versions, "driver"));
 }
 
+/* What a restart came to. */
+static void print_restart(const json_t *doc)
+{
+    const json_t *lost = json_object_get(doc, "lost"), *version, *name;
+    size_t i, k;
+    printf("%s is in service again\n", text_of(doc, "restarted"));
+    json_array_foreach((json_t *)lost, i, version)
+    {
+        printf("  lost: %s version %s, to be loaded again:", text_of(version, "model"),
+               text_of(version, "version"));
+        json_array_foreach(json_object_get(version, "variables"), k, name)
+        {
+            printf(" %s", json_string_value(name));
+        }
+        putchar('\n');
+    }
+}
+
 /* Of the server, or of this machine; *text is freed with free(). */
 static int ask(const struct tdc_args *a, char **text, struct tdc_error *err)
 {
-    if (!a->asks) {
+    if (!a->asks && a->restart == NULL) {
         tensord_error e = {0};
         const int rc = tensord_devices_json(a->device_module, text, &e);
         err->code = e.code;
@@ -95,7 +113,9 @@ static int ask(const struct tdc_args *a, char **text, struct tdc_error *err)
         return rc;
     }
     struct tdc_client *c = tdc_args_open(a);
-    const int rc = c == NULL ? -1 : tdc_devices(c, text, err);
+    const int rc = c == NULL            ? -1
+                   : a->restart == NULL ? tdc_devices(c, text, err)
+                                        : tdc_restart_device(c, a->restart, text, err);
     tdc_close(c);
     return rc;
 }
@@ -119,6 +139,8 @@ int td_cli_devices(int argc, char **argv)
     json_t *doc = a.json ? NULL : json_loads(text, 0, NULL);
     if (doc == NULL) {
         puts(text);
+    } else if (a.restart != NULL) {
+        print_restart(doc);
     } else {
         print_devices(doc);
     }

@@ -112,6 +112,8 @@ int tdc_functions(struct tdc_client *c, const struct tdc_ask *ask, char **json, 
 
 /* The devices that a server's models run on: a JSON document, freed with tdc_free. */
 int tdc_devices(struct tdc_client *c, char **json, struct tdc_error *err);
+/* Restarts one of them, by name: a JSON document, freed with tdc_free. */
+int tdc_restart_device(struct tdc_client *c, const char *name, char **json, struct tdc_error *err);
 
 struct tdc_status {
     int64_t version;

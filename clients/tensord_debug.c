@@ -104,3 +104,17 @@ int tdc_devices(struct tdc_client *c, char **json, struct tdc_error *err)
     }
     return rc;
 }
+
+int tdc_restart_device(struct tdc_client *c, const char *name, char **json, struct tdc_error *err)
+{
+    Tensord__V1__RestartDeviceRequest m = TENSORD__V1__RESTART_DEVICE_REQUEST__INIT;
+    m.device = (char *)name;
+    ProtobufCMessage *reply;
+    int rc = tdc_exchange(c, "/tensord.v1.Models/RestartDevice", &m.base,
+                          &tensord__v1__restart_device_response__descriptor, &reply, err);
+    if (rc == 0) {
+        rc = take(((const Tensord__V1__RestartDeviceResponse *)reply)->json, json, err);
+        protobuf_c_message_free_unpacked(reply, NULL);
+    }
+    return rc;
+}

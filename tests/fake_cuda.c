@@ -52,7 +52,26 @@ API int cuDeviceGetCount(int *n)
 API int cuDeviceGet(int *device, int i)
 {
     *device = i;
-    return i == 0 ? SUCCESS : INVALID_VALUE;
+    return i >= 0 && i < MAX_OPEN ? SUCCESS : INVALID_VALUE;
+}
+
+/* FAKE_CUDA_MIG: it is a part of a GPU, and that is what the second version tells. */
+static int tell_uuid(unsigned char uuid[16], int device, bool part)
+{
+    memset(uuid, 0, 16);
+    uuid[0] = part && getenv("FAKE_CUDA_MIG") != NULL ? 0xA1 : 0;
+    uuid[15] = (unsigned char)device;
+    return SUCCESS;
+}
+
+API int cuDeviceGetUuid(unsigned char uuid[16], int device)
+{
+    return tell_uuid(uuid, device, false);
+}
+
+API int cuDeviceGetUuid_v2(unsigned char uuid[16], int device)
+{
+    return tell_uuid(uuid, device, true);
 }
 
 API int cuDevicePrimaryCtxRetain(void **context, int device)

@@ -185,8 +185,10 @@ static enum td_code allocate(const struct td_device *d, struct td_stream *stream
 }
 
 /* Frees may not fail: without memory for a job the queue is emptied first. */
-static void release(const struct td_device *d, void *p, size_t bytes, struct td_stream *stream)
+static void release(const struct td_device *d, void *p, size_t bytes, struct td_stream *stream,
+                    unsigned context)
 {
+    (void)context; /* it has one alone */
     (void)bytes;
     struct second_device *t = self(d);
     struct job *j = td_calloc(1, sizeof *j);

@@ -235,6 +235,7 @@ enum td_code td_buffer_new_on(const struct td_device *d, struct td_stream *strea
         td_free(b);
         return rc;
     }
+    b->context = d->context == NULL ? 0 : d->context(d);
     *out = b;
     return TD_OK;
 }
@@ -293,7 +294,7 @@ static void destroy(struct td_buffer *b)
         }
     }
     if (b->device != NULL) {
-        b->device->release(b->device, b->data, b->bytes, b->stream);
+        b->device->release(b->device, b->data, b->bytes, b->stream, b->context);
         td_free(b);
     } else if (b->release != NULL || b->read_only) {
         if (b->release != NULL) {

@@ -47,7 +47,10 @@ struct td_buffer {
         const struct td_device *pinner; /* of pinned bytes */
     };
     int size_class; /* of the free list it returns to; -1 none */
-    uint32_t crc;   /* of a mapped file's bytes (core/base/file_pages.h) */
+    union {
+        uint32_t crc;     /* of a mapped file's bytes (core/base/file_pages.h) */
+        unsigned context; /* of device bytes: the device's (core/base/device.h) */
+    };
 };
 
 /* What Debug and sanitizer builds put where Release leaves what was there before: no number that an op would
@@ -67,6 +70,12 @@ TD_MUST enum td_code td_buffer_wrap(const void *data, size_t bytes, void (*relea
 /* Returns new bytes on d, freed in the order of stream, which must outlive them. d NULL: on the host. */
 TD_MUST enum td_code td_buffer_new_on(const struct td_device *d, struct td_stream *stream, size_t bytes,
                                       struct td_buffer **out, struct td_err *err);
+/* Device bytes of a context that the device has no more. False: they are there, or b has none. */
+static inline bool td_buffer_is_gone(const struct td_buffer *b)
+{
+    return b != NULL && b->device != NULL && b->device->context != NULL &&
+           b->device->context(b->device) != b->context;
+}
 /* Of device bytes: whoever frees them has waited for all that uses them, so that they are freed in no
  * stream's order. Several threads may say so at once of what they share: then it is so already, and none
  * writes. */

@@ -5,6 +5,9 @@
  * immediate. A NULL `const struct td_device *` in a tensor or buffer means the host. core/run/device_run.h
  * says how runs use a device.
  *
+ * What is allocated is of the device's context, which may be lost, and replaced: bytes that are gone are
+ * neither used nor given back (td_buffer_is_gone).
+ *
  * A failing copy or kernel fails the work queued behind it on its stream, until event_wait has reported it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -36,8 +39,13 @@ struct td_device {
     TD_MUST enum td_code (*allocate)(const struct td_device *d, struct td_stream *stream, size_t bytes,
                                      void **out, struct td_err *err);
     /* Stream-ordered: the bytes, as many as were allocated, may be reused once the work queued on stream
-     * before this call is done. stream NULL: all that used them is done. */
-    void (*release)(const struct td_device *d, void *p, size_t bytes, struct td_stream *stream);
+     * before this call is done. stream NULL: all that used them is done. context: that they are of; nothing
+     * is done where that is gone. */
+    void (*release)(const struct td_device *d, void *p, size_t bytes, struct td_stream *stream,
+                    unsigned context);
+    /* Counts its contexts, from 0: a device that an error has made unusable may be given another, and all
+     * that was allocated before is gone. It changes while no stream is open. NULL: there is one alone. */
+    unsigned (*context)(const struct td_device *d);
     /* Returns when queued; the host side, if there is one, must stay valid until an event recorded after it
      * has been waited for. */
     TD_MUST enum td_code (*copy)(const struct td_device *d, struct td_stream *stream, enum td_copy which,

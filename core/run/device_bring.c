@@ -31,6 +31,8 @@ enum td_code td_device_bring(const struct td_tensor *there, struct td_event *mad
                              struct td_err *err)
 {
     struct td_tensor t;
+    TD_FAIL_IF(td_buffer_is_gone(there->buf), err, DATA_LOSS,
+               "its value was on %s alone when that was restarted, and is lost", there->device->name);
     if (made != NULL) {
         TD_TRY(there->device->event_wait(there->device, made, err));
     }

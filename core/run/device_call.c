@@ -59,6 +59,8 @@ enum td_code td_device_run_feed(struct td_frame *f, int v, const struct td_tenso
                                 struct td_err *err)
 {
     struct td_tensor mine;
+    TD_FAIL_IF(td_buffer_is_gone(t->buf), err, DATA_LOSS, "a value was on %s alone when that was restarted",
+               t->device->name);
     if (f->dev == NULL) {
         TD_TRY(td_device_bring(t, NULL, &f->slots[v], err));
         f->state[v] = TD_SLOT_OWNED;

@@ -140,10 +140,10 @@ size_t td_device_graphs_trim(const struct td_device *d)
 
 /* ------------------------------------------------------------------ launching */
 
-/* Whether all weights are the bytes that were recorded. */
+/* Whether it is there, and all weights are the bytes that were recorded. */
 static bool is_current(const struct td_frame *f, const struct td_recorded *r)
 {
-    bool current = true;
+    bool current = !td_buffer_is_gone(r->arena);
     for (int i = 0; i < r->n_in && current; i++) {
         const struct td_recorded_source *in = &r->in[i];
         current =

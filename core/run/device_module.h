@@ -34,6 +34,7 @@ extern const struct td_module_host td_module_host;
 struct td_device_facts {
     char name[256];
     char pci[16];            /* "0000:1b:00.0" */
+    char uuid[48];           /* "GPU-..", of a part of one "MIG-.."; "": the driver does not tell */
     uint64_t memory, unused; /* bytes: that the device has, and that nobody holds now */
     int multiprocessors, major, minor;
     int driver, built; /* CUDA's version that the driver serves, and the module's: 12040 is 12.4 */
@@ -124,6 +125,10 @@ struct td_device_module {
     /* FAILED_PRECONDITION: no such device, one that the kernels were not made for, or too little memory. */
     TD_MUST enum td_code (*open)(const struct td_device_opts *o, struct td_device **out, struct td_err *err);
     void (*close)(struct td_device *d); /* nothing may be queued or allocated any more; accepts NULL */
+    /* Of one that counts says is lost: waits so long for runs to end, and gives it another context
+     * (struct td_device). FAILED_PRECONDITION: it is not lost. UNAVAILABLE: it stays so: somebody uses it
+     * still, or its driver refuses. */
+    TD_MUST enum td_code (*restart)(struct td_device *d, unsigned wait_ms, struct td_err *err);
     void (*counts)(const struct td_device *d, struct td_device_counts *out);
     /* For the log: what the device makes with library i, from 0, or what of it is missing (*there: false).
      * False: there are no more. */

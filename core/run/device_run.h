@@ -88,7 +88,8 @@ TD_MUST enum td_code td_call_wait(const struct td_call *c, struct td_err *err);
  * to the host where the run uses no device. */
 TD_MUST enum td_code td_device_run_feed(struct td_frame *f, int v, const struct td_tensor *t,
                                         struct td_tensor *takes, struct td_err *err);
-/* Brings a tensor to the host: *here is new. made: a point to wait for first, or NULL. */
+/* Brings a tensor to the host: *here is new. made: a point to wait for first, or NULL. DATA_LOSS: its bytes
+ * are gone (td_buffer_is_gone). */
 TD_MUST enum td_code td_device_bring(const struct td_tensor *there, struct td_event *made,
                                      struct td_tensor *here, struct td_err *err);
 

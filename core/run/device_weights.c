@@ -53,14 +53,15 @@ static bool in_use(const struct td_buffer *b)
     return atomic_load_explicit(&b->refs, memory_order_acquire) > 1;
 }
 
-/* Under mu: drops the weights that nobody holds, here or there. Returns their bytes. */
+/* Under mu: drops the weights that nobody holds, here or there, and those that are gone. Returns their
+ * bytes. */
 static size_t drop(struct td_device_weights *w, bool unread)
 {
     size_t bytes = 0;
     for (int i = 0; i < BUCKETS; i++) {
         for (struct weight **p = &w->buckets[i]; *p != NULL;) {
             struct weight *x = *p;
-            if (in_use(x->there) || (!unread && in_use(x->here))) {
+            if (!td_buffer_is_gone(x->there) && (in_use(x->there) || (!unread && in_use(x->here)))) {
                 p = &x->next;
                 continue;
             }
@@ -178,7 +179,8 @@ enum td_code td_device_weights_get(struct td_device_weights *w, const struct td_
     enum td_code rc = TD_OK;
     pthread_mutex_lock(&w->mu);
     struct weight *x = *bucket_of(w, here->data);
-    while (x != NULL && (x->data != here->data || x->bytes != td_tensor_bytes(here))) {
+    while (x != NULL &&
+           (x->data != here->data || x->bytes != td_tensor_bytes(here) || td_buffer_is_gone(x->there))) {
         x = x->next;
     }
     rc = x == NULL ? add(w, here, &x, err) : TD_OK;

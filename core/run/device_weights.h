@@ -3,7 +3,8 @@
  *
  * A tensor is known by its bytes on the host, which are kept (a counted reference) and so stay as they are:
  * whoever assigns a variable, or writes it in place, gives it other bytes (core/run/variable.h). What nobody
- * on the host holds any more is dropped when the next tensor is sent.
+ * on the host holds any more is dropped when the next tensor is sent, as is what went with a context of the
+ * device's (core/base/device.h), which is sent again.
  *
  * Threads: any; a lock of the model's own is held while a tensor is sent.
  *

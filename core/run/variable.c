@@ -82,14 +82,16 @@ static enum td_code be_here(struct td_variable *v, struct td_err *err)
     if (v->value.dtype == TD_DTYPE_NONE) {
         return uninitialised(v, err);
     }
-    return v->value.buf != NULL || v->there.buf == NULL ? TD_OK
-                                                        : td_device_bring(&v->there, v->made, &v->value, err);
+    return v->value.buf != NULL || v->there.buf == NULL ||
+                   td_device_bring(&v->there, v->made, &v->value, err) == TD_OK
+               ? TD_OK
+               : td_err_wrap(err, "variable %s", v->name);
 }
 
 /* Under mu: whether the run of c may read it on its device, where what makes it is done or queued before. */
 static enum td_code be_there(const struct td_call *c, struct td_variable *v, bool *there, struct td_err *err)
 {
-    *there = v->there.buf != NULL && v->there.device == td_call_device(c);
+    *there = v->there.buf != NULL && v->there.device == td_call_device(c) && !td_buffer_is_gone(v->there.buf);
     if (*there && v->made != NULL && v->maker != td_call_run_there(c)) {
         TD_TRY(v->there.device->event_wait(v->there.device, v->made, err));
         is_made(v);
@@ -213,6 +215,14 @@ enum td_code td_variable_check(const struct td_variable *v, struct td_err *err)
             err, "variable %s of type %s and shape %s holds %s %s", v->name, td_dtype_name(v->dtype),
             TD_SHAPE_STR(&v->shape), td_dtype_name(v->value.dtype), TD_SHAPE_STR(&v->value.shape));
     return TD_OK;
+}
+
+bool td_variable_is_lost(struct td_variable *v)
+{
+    pthread_mutex_lock(&v->mu);
+    const bool yes = v->value.buf == NULL && td_buffer_is_gone(v->there.buf);
+    pthread_mutex_unlock(&v->mu);
+    return yes;
 }
 
 bool td_variable_initialized(struct td_variable *v)

@@ -4,8 +4,8 @@
  * holds its bytes (copy on write), so that a request sees each variable whole.
  *
  * Its bytes may lie on the model's device: what a run has computed there and assigned is not brought back
- * before somebody on the host reads it. What a run has queued for it may not be done yet: other runs wait for
- * that, as does the host.
+ * before somebody on the host reads it, and is lost with the device's context. What a run has queued for it
+ * may not be done yet: other runs wait for that, as does the host.
  * Threads: mu guards what follows it in the struct but dtype, shape and name; it is held for the length of an
  * in-place update.
  *
@@ -56,6 +56,9 @@ TD_MUST enum td_code td_variable_edit(struct td_variable *v, struct td_err *err)
 void td_variable_done(struct td_variable *v);
 /* A value is of the variable's type and fits its declared shape. Caller holds v->mu. */
 TD_MUST enum td_code td_variable_check(const struct td_variable *v, struct td_err *err);
+/* Its value was on a device alone, and went when that was restarted: reading it is DATA_LOSS until it is
+ * assigned another. */
+bool td_variable_is_lost(struct td_variable *v);
 bool td_variable_initialized(struct td_variable *v);
 /* Variable behind input i: a resource handle or a reference edge. Borrowed. */
 TD_MUST enum td_code td_in_variable(const struct td_call *c, int i, struct td_variable **out,

@@ -16,6 +16,7 @@ const struct td_device_module *td_device_module(const struct td_module_host *hos
                                              .describe = td_cuda_device_describe,
                                              .open = td_cuda_device_open,
                                              .close = td_cuda_device_close,
+                                             .restart = td_cuda_device_restart,
                                              .counts = td_cuda_device_count,
                                              .library = td_cuda_device_library,
                                              .families = td_cuda_families,

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -34,6 +35,9 @@ struct td_nvml {
     int (*memory)(struct device *d, struct memory *out);
     int (*power)(struct device *d, unsigned *milliwatts);
     int (*uuid)(struct device *d, char *text, unsigned room);
+    int (*by_uuid)(const char *uuid, struct device **out);
+    int (*whole)(struct device *part, struct device **out);
+    int (*split)(struct device *d, unsigned *now, unsigned *after_reset);
 };
 
 /* *to is a pointer to a function: ISO C casts no object's pointer to one. NULL where there is none. */
@@ -60,6 +64,9 @@ struct td_nvml *td_nvml_open(void)
         find(n, "nvmlDeviceGetMemoryInfo", &n->memory);
         find(n, "nvmlDeviceGetPowerUsage", &n->power);
         find(n, "nvmlDeviceGetUUID", &n->uuid);
+        find(n, "nvmlDeviceGetHandleByUUID", &n->by_uuid);
+        find(n, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", &n->whole);
+        find(n, "nvmlDeviceGetMigMode", &n->split);
     }
     if (n->init == NULL || n->init() != 0) {
         n->shutdown = NULL;
@@ -90,35 +97,69 @@ void td_nvml_driver(const struct td_nvml *n, char *text, size_t room)
     }
 }
 
-static void read_device(const struct td_nvml *n, struct device *d, struct td_nvml_reading *out)
+static void read_memory(const struct td_nvml *n, struct device *d, struct td_nvml_reading *out)
 {
-    struct rates rates;
     struct memory memory;
-    unsigned number;
-    if (n->rates != NULL && n->rates(d, &rates) == 0) {
-        out->busy = (double)rates.gpu / 100;
-    }
-    if (n->temperature != NULL && n->temperature(d, 0, &number) == 0) {
-        out->celsius = (double)number;
-    }
-    if (n->power != NULL && n->power(d, &number) == 0) {
-        out->watts = (double)number / 1000;
-    }
     if (n->memory != NULL && n->memory(d, &memory) == 0) {
         out->memory = (double)memory.total;
         out->memory_used = (double)memory.used;
     }
+}
+
+static void read_warmth(const struct td_nvml *n, struct device *d, struct td_nvml_reading *out)
+{
+    unsigned number;
+    if (n->temperature != NULL && n->temperature(d, 0, &number) == 0) {
+        out->celsius = (double)number;
+    }
+}
+
+/* Of a whole GPU, which is one's own. */
+static void read_device(const struct td_nvml *n, struct device *d, struct td_nvml_reading *out)
+{
+    struct rates rates;
+    unsigned number;
+    if (n->rates != NULL && n->rates(d, &rates) == 0) {
+        out->busy = (double)rates.gpu / 100;
+    }
+    read_warmth(n, d, out);
+    if (n->power != NULL && n->power(d, &number) == 0) {
+        out->watts = (double)number / 1000;
+    }
+    read_memory(n, d, out);
     if (n->uuid == NULL || n->uuid(d, out->uuid, sizeof out->uuid) != 0) {
         out->uuid[0] = '\0';
     }
 }
 
-void td_nvml_read(const struct td_nvml *n, const char *pci, struct td_nvml_reading *out)
+static void read_part(const struct td_nvml *n, struct device *part, struct td_nvml_reading *out)
+{
+    struct device *gpu = NULL;
+    read_memory(n, part, out);
+    if (n->whole != NULL && n->whole(part, &gpu) == 0) {
+        read_warmth(n, gpu, out);
+    }
+}
+
+/* Whether the GPU is split, and somebody else may have its other parts. */
+static bool is_split(const struct td_nvml *n, struct device *d)
+{
+    unsigned now = 0, after;
+    return n->split != NULL && n->split(d, &now, &after) == 0 && now != 0;
+}
+
+void td_nvml_read(const struct td_nvml *n, const char *uuid, const char *pci, struct td_nvml_reading *out)
 {
     struct device *d = NULL;
     *out = (struct td_nvml_reading){
         .busy = NAN, .celsius = NAN, .watts = NAN, .memory = NAN, .memory_used = NAN};
-    if (n != NULL && n->device != NULL && n->device(pci, &d) == 0) {
-        read_device(n, d, out);
+    const bool part = strncmp(uuid, "MIG-", 4) == 0;
+    if (part && n != NULL && n->by_uuid != NULL && n->by_uuid(uuid, &d) == 0) {
+        read_part(n, d, out);
+    } else if (!part && n != NULL && n->device != NULL && n->device(pci, &d) == 0) {
+        is_split(n, d) ? read_warmth(n, d, out) : read_device(n, d, out);
+    }
+    if (*uuid != '\0') {
+        (void)snprintf(out->uuid, sizeof out->uuid, "%s", uuid);
     }
 }

@@ -10,12 +10,13 @@
 
 #include "core/base/mem.h"
 #include "server/debug/debug.h"
+#include "server/request/device_restart.h"
 #include "server/models/devices_json.h"
 #include "server/models/functions.h"
 #include "server/grpc/grpc_rpc.h"
 #include "server/base/rest_json.h"
 
-td_rpc_fn td_rpc_debug_run, td_rpc_models_functions, td_rpc_models_devices;
+td_rpc_fn td_rpc_debug_run, td_rpc_models_functions, td_rpc_models_devices, td_rpc_models_restart_device;
 
 /* Field `number` of the message as text; "" when it is not there. */
 static enum td_code read_text(struct td_wire in, uint32_t number, struct td_arena *a, const char **out,
@@ -100,4 +101,14 @@ enum td_code td_rpc_models_functions(struct td_rpc *r, struct td_err *err)
 enum td_code td_rpc_models_devices(struct td_rpc *r, struct td_err *err)
 {
     return reply_json(r, td_devices_json(r->opts->devices), err);
+}
+
+enum td_code td_rpc_models_restart_device(struct td_rpc *r, struct td_err *err)
+{
+    const char *name = "";
+    json_t *done = NULL;
+    TD_TRY(td_rpc_open(r, err));
+    TD_TRY(read_text(r->in, 1, r->q.arena, &name, err));
+    TD_TRY(td_device_restart(r->opts->devices, r->registry, r->opts->shm, name, &done, err));
+    return reply_json(r, done, err);
 }

@@ -37,7 +37,7 @@ static enum health model_health(struct td_registry *reg, const char *name)
         h = rows[i].state == TD_STATE_AVAILABLE ? SERVING : h;
     }
     td_free(rows);
-    return td_registry_answers(reg) ? h : NOT_SERVING;
+    return td_registry_answers(reg) && !td_registry_lost(reg, name) ? h : NOT_SERVING;
 }
 
 /* "PredictionService" and "tensorflow.serving.PredictionService" alike: TensorFlow Serving reports the short

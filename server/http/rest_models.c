@@ -16,6 +16,7 @@
 
 #include "core/run/variable.h"
 #include "core/base/mem.h"
+#include "server/request/device_restart.h"
 #include "server/models/devices_json.h"
 #include "server/models/functions.h"
 #include "server/http/rest.h"
@@ -181,4 +182,17 @@ enum td_code td_rest_functions(struct td_rest *rest, struct td_exchange *x, stru
 enum td_code td_rest_devices(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     return td_rest_put_json(&x->out, td_devices_json(rest->devices), err);
+}
+
+/* {"device": NAME} */
+enum td_code td_rest_restart_device(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
+{
+    json_t *asked = NULL, *done = NULL;
+    TD_TRY(td_rest_get_json(x->body, x->body_len, &asked, err));
+    const char *name = json_string_value(json_object_get(asked, "device"));
+    const enum td_code rc =
+        name == NULL ? td_fail(err, TD_INVALID_ARGUMENT, "want {\"device\": \"/device:GPU:0\"}")
+                     : td_device_restart(rest->devices, rest->registry, rest->shm, name, &done, err);
+    json_decref(asked);
+    return rc ? rc : td_rest_put_json(&x->out, done, err);
 }

@@ -213,9 +213,10 @@ static void say_what_there_is(const struct one *d, const struct td_device_module
     struct td_device_counts c;
     module->counts(d->device, &c);
     td_log(TD_LOG_INFO, NULL,
-           "%s: %s, compute capability %d.%d, %d multiprocessors; models may hold %llu of its %llu bytes",
-           d->device->name, d->facts.name, d->facts.major, d->facts.minor, d->facts.multiprocessors,
-           (unsigned long long)c.limit, (unsigned long long)d->facts.memory);
+           "%s: %s%s%s, compute capability %d.%d, %d multiprocessors; models may hold %llu of its %llu bytes",
+           d->device->name, d->facts.name, d->facts.uuid[0] != '\0' ? ", " : "", d->facts.uuid,
+           d->facts.major, d->facts.minor, d->facts.multiprocessors, (unsigned long long)c.limit,
+           (unsigned long long)d->facts.memory);
     char text[512];
     bool there;
     for (int i = 0; module->library(d->device, i, text, sizeof text, &there); i++) {
@@ -334,6 +335,38 @@ struct td_devices_list td_devices_opened(const struct td_devices *d)
     return out;
 }
 
+static enum td_code find_named(const struct td_devices *d, const char *name, const struct one **out,
+                               struct td_err *err)
+{
+    for (int i = 0; d != NULL && i < d->n; i++) {
+        if (d->at[i].device != NULL && strcmp(d->at[i].device->name, name) == 0) {
+            *out = &d->at[i];
+            return TD_OK;
+        }
+    }
+    return td_fail(err, TD_NOT_FOUND, "there is no device '%.60s' that models run on", name);
+}
+
+enum td_code td_devices_lost(const struct td_devices *d, const char *name, int *number, struct td_err *err)
+{
+    const struct one *found;
+    struct td_device_counts c;
+    TD_TRY(find_named(d, name, &found, err));
+    d->module->counts(found->device, &c);
+    TD_FAIL_IF(!c.lost, err, FAILED_PRECONDITION, "%s is in service: there is nothing to restart", name);
+    *number = found->number;
+    return TD_OK;
+}
+
+enum td_code td_devices_restart(const struct td_devices *d, const char *name, unsigned wait_ms,
+                                const struct td_device **out, struct td_err *err)
+{
+    const struct one *found;
+    TD_TRY(find_named(d, name, &found, err));
+    *out = found->device;
+    return d->module->restart(found->device, wait_ms, err);
+}
+
 /* ------------------------------------------------------------------ what they tell */
 
 const struct td_device_groups *td_devices_groups(const struct td_devices *d)
@@ -367,5 +400,5 @@ void td_devices_state(const struct td_devices *d, int i, struct td_device_state 
     if (out->counts.lost || d->module->describe(at->number, &out->facts, &ignored)) {
         out->facts = at->facts; /* as it was when it was found */
     }
-    td_nvml_read(d->nvml, at->facts.pci, &out->reading);
+    td_nvml_read(d->nvml, at->facts.uuid, at->facts.pci, &out->reading);
 }

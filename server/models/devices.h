@@ -64,6 +64,13 @@ struct td_devices_list td_devices_opened(const struct td_devices *d);
 const struct td_device_groups *td_devices_groups(const struct td_devices *d);
 
 /* How many there are, and one of them, from 0. */
+/* NOT_FOUND; FAILED_PRECONDITION: the device of that name is in service. *number: CUDA's. */
+TD_MUST enum td_code td_devices_lost(const struct td_devices *d, const char *name, int *number,
+                                     struct td_err *err);
+/* Gives one that is lost another context, when runs have ended: at most so long. As struct td_device_module
+ * has it. *out: it, borrowed. */
+TD_MUST enum td_code td_devices_restart(const struct td_devices *d, const char *name, unsigned wait_ms,
+                                        const struct td_device **out, struct td_err *err);
 int td_devices_number(const struct td_devices *d);
 void td_devices_state(const struct td_devices *d, int i, struct td_device_state *out);
 /* Why there is none; "" where there is one. */

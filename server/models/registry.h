@@ -172,8 +172,7 @@ TD_MUST enum td_code td_registry_status(struct td_registry *r, const char *model
 TD_MUST enum td_code td_registry_serving(struct td_registry *r, struct td_servable ***out, int *n,
                                          struct td_err *err);
 void td_registry_let_go(struct td_servable **list, int n);
-/* Whether a model of that name is configured, with versions or without. */
-bool td_registry_has(struct td_registry *r, const char *model);
+bool td_registry_has(struct td_registry *r, const char *model); /* with versions or without */
 /* Copies of all configured models (free with td_model_configs_free). */
 TD_MUST enum td_code td_registry_models(struct td_registry *r, struct td_model_config **out, int *n,
                                         struct td_err *err);
@@ -183,8 +182,9 @@ TD_MUST enum td_code td_registry_model(struct td_registry *r, const char *model,
 void td_model_configs_free(struct td_model_config *models, int n);
 /* False when every worker has been at one run for too long (--busy_timeout): nothing would be answered. */
 bool td_registry_answers(struct td_registry *r);
+bool td_registry_lost(struct td_registry *r, const char *model); /* all that serves has lost its devices */
 /* True when the workers answer and every configured model (but those unloaded by command) has an available
- * version; else missing (td_free) lists the names of those that do not, comma-separated. */
+ * version that is not lost; else missing (td_free) lists the names of those that do not, comma-separated. */
 bool td_registry_ready(struct td_registry *r, char **missing);
 /* True when every configured model has been listed (unless it never is) and no aspired version waits or
  * loads. */

@@ -242,9 +242,34 @@ enum td_code td_registry_models(struct td_registry *r, struct td_model_config **
     return TD_OK;
 }
 
+/* Every version that serves has lost its devices. */
+static bool is_lost(const struct td_entry *e)
+{
+    int n = 0;
+    for (int i = 0; i < e->n_versions; i++) {
+        const struct td_servable *s = e->versions[i]->servable;
+        if (e->versions[i]->state == TD_STATE_AVAILABLE) {
+            if (s == NULL || !td_replicas_all_lost(td_servable_replicas(s))) {
+                return false;
+            }
+            n++;
+        }
+    }
+    return n > 0;
+}
+
+bool td_registry_lost(struct td_registry *r, const char *model)
+{
+    pthread_mutex_lock(&r->mu);
+    const struct td_entry *e = td_registry_entry(r, model);
+    const bool lost = e != NULL && is_lost(e);
+    pthread_mutex_unlock(&r->mu);
+    return lost;
+}
+
 static bool lacks(const struct td_entry *e)
 {
-    return e->configured && !e->held && !td_registry_has_available(e);
+    return e->configured && !e->held && (!td_registry_has_available(e) || is_lost(e));
 }
 
 bool td_registry_answers(struct td_registry *r)

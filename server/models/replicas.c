@@ -151,19 +151,37 @@ void td_replicas_end(struct td_replicas *r, int i, int64_t rows)
     atomic_fetch_sub_explicit(&r->at[i].work, rows, memory_order_relaxed);
 }
 
-/* A lost device opens no stream. */
+/* A lost device has no events. */
 static bool is_lost(const struct td_device *d)
 {
-    struct td_stream *stream = NULL;
+    struct td_event *event = NULL;
     struct td_err why = {0};
     if (d == NULL) {
         return false;
     }
-    if (d->stream_open(d, &stream, &why)) {
+    if (d->event_open(d, &event, &why)) {
         return why.code == TD_UNAVAILABLE;
     }
-    d->stream_close(d, stream);
+    d->event_close(d, event);
     return false;
+}
+
+bool td_replicas_all_lost(const struct td_replicas *r)
+{
+    int lost = 0;
+    for (int i = 0; i < r->n; i++) {
+        lost += is_lost(r->at[i].device);
+    }
+    return r->n > 0 && lost == r->n;
+}
+
+void td_replicas_found(struct td_replicas *r, const struct td_device *d)
+{
+    for (int i = 0; i < r->n; i++) {
+        if (r->at[i].device == d) {
+            atomic_store(&r->at[i].out, false);
+        }
+    }
 }
 
 bool td_replicas_lost(struct td_replicas *r, int i)

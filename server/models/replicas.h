@@ -18,7 +18,7 @@
  * A run goes to the replica with the least work under way, in rows; among equals to that which has begun the
  * fewest. A device that has been lost to the process answers at once, and would draw all requests: its
  * replica is left out as soon as a run finds it so, and where the run has no effects it is had again on
- * another.
+ * another; until the device was restarted (server/request/device_restart.h).
  *
  * Threads: td_replicas_open and td_replicas_close by whoever loads and frees the version; the rest any.
  *
@@ -65,5 +65,9 @@ int td_replicas_begin(struct td_replicas *r, int n, int64_t rows);
 void td_replicas_end(struct td_replicas *r, int i, int64_t rows);
 /* After a run on i has failed: leaves it out if its device is lost. False when it is not, or is the last. */
 bool td_replicas_lost(struct td_replicas *r, int i);
+/* Whether no run can be had: every device is lost, and none is the host. */
+bool td_replicas_all_lost(const struct td_replicas *r);
+/* The device works again: runs go to its replica. */
+void td_replicas_found(struct td_replicas *r, const struct td_device *d);
 
 #endif

@@ -460,6 +460,11 @@ struct td_model *td_servable_engine(struct td_servable *s)
     return s->engine;
 }
 
+void td_servable_found_device(struct td_servable *s, const struct td_device *d)
+{
+    td_replicas_found(&s->replicas, d);
+}
+
 const struct td_replicas *td_servable_replicas(const struct td_servable *s)
 {
     return &s->replicas;

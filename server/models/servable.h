@@ -83,6 +83,7 @@ const struct td_signature *td_servable_fewer_outputs(struct td_servable *s, cons
 struct td_callable *td_servable_callable(struct td_servable *s, const struct td_signature *sig);
 /* Where it runs: each with its device, the first with the engine above. Borrowed. */
 const struct td_replicas *td_servable_replicas(const struct td_servable *s);
+void td_servable_found_device(struct td_servable *s, const struct td_device *d); /* td_replicas_found */
 /* The signature's callable on replica i; NULL: it runs on the first alone. */
 struct td_callable *td_servable_callable_on(struct td_servable *s, const struct td_signature *sig, int i);
 /* Fails when the signature cannot be called: its tensors do not exist, or it runs at load only. */

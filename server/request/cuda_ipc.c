@@ -121,6 +121,15 @@ void td_cuda_close(const struct td_cuda_block *b)
     }
 }
 
+void td_cuda_forget(int device)
+{
+    pthread_mutex_lock(&mu);
+    if (device >= 0 && device < MAX_DEVICES) {
+        contexts[device] = NULL;
+    }
+    pthread_mutex_unlock(&mu);
+}
+
 bool td_cuda_read(const struct td_cuda_block *b, uint64_t offset, void *to, uint64_t n)
 {
     return use(b->device) && cu.to_host(to, b->at + offset, (size_t)n) == 0;

@@ -28,6 +28,8 @@ int td_cuda_devices(void);
  * handle of that device, or one of fewer than byte_size bytes. */
 TD_MUST enum td_code td_cuda_open(const void *handle, size_t n, int64_t device, uint64_t byte_size,
                                   struct td_cuda_block *out, struct td_err *err);
+/* The device is about to be reset, and is made ready again when it is used next. */
+void td_cuda_forget(int device);
 void td_cuda_close(const struct td_cuda_block *b); /* accepts one that is not open */
 
 /* n bytes at an offset that lies in the block; false: the driver refused. */

@@ -108,6 +108,9 @@ enum td_code td_infer_ready(struct td_registry *reg, const struct td_infer_ref *
     enum td_code rc = td_infer_find(reg, ref, &cold, &s, &signature, err);
     if (rc == TD_OK) {
         rc = td_infer_view(s, signature, &sig, err);
+        if (rc == TD_OK && td_replicas_all_lost(td_servable_replicas(s))) {
+            rc = td_fail(err, TD_UNAVAILABLE, "the GPU that it runs on is out of service");
+        }
         td_servable_unref(s);
     } else if (cold.model != NULL) {
         const bool has = td_registry_cold_has(reg, &cold, signature);

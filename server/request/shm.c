@@ -213,6 +213,32 @@ enum td_code td_shm_register_cuda(struct td_shm *s, const char *owner, const cha
     return put_region(s, r, err);
 }
 
+/* Under mu. */
+static void take_out(struct td_shm *s, struct region **at)
+{
+    struct region *r = *at;
+    *at = r->next;
+    s->n--;
+    region_unref(r);
+}
+
+int td_shm_forget_device(struct td_shm *s, int device)
+{
+    int n = 0;
+    pthread_mutex_lock(&s->mu);
+    for (struct region **at = &s->first; *at != NULL;) {
+        if ((*at)->kind == TD_SHM_CUDA && (*at)->block.device == device) {
+            take_out(s, at);
+            n++;
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    pthread_mutex_unlock(&s->mu);
+    td_cuda_forget(device);
+    return n;
+}
+
 void td_shm_unregister(struct td_shm *s, const char *owner, enum td_shm_kind kind, const char *name)
 {
     pthread_mutex_lock(&s->mu);
@@ -223,9 +249,7 @@ void td_shm_unregister(struct td_shm *s, const char *owner, enum td_shm_kind kin
             at = &r->next;
             continue;
         }
-        *at = r->next;
-        s->n--;
-        region_unref(r);
+        take_out(s, at);
     }
     pthread_mutex_unlock(&s->mu);
 }

@@ -47,6 +47,8 @@ TD_MUST enum td_code td_shm_register_cuda(struct td_shm *s, const char *owner, c
                                           struct td_err *err);
 /* Names that are not there, or of the other kind, are no error; "": all of the kind. */
 void td_shm_unregister(struct td_shm *s, const char *owner, enum td_shm_kind kind, const char *name);
+/* All regions on a GPU that is about to be reset, whoever's. Returns how many. */
+int td_shm_forget_device(struct td_shm *s, int device);
 
 struct td_shm_row {
     const char *name, *key;

@@ -86,6 +86,7 @@ MESSAGES = [   # (method, request)
     ("/tensord.v1.Models/List", b""),
     ("/tensord.v1.Models/Functions", message((1, spec("half")))),
     ("/tensord.v1.Models/Devices", b""),
+    ("/tensord.v1.Models/RestartDevice", message((1, "/device:GPU:0"))),
     ("/tensord.v1.FineTuning/ListJobs", message((1, 10))),
     ("/grpc.health.v1.Health/Check", message((1, "half"))),
     ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", message((3, "inference.proto"))),

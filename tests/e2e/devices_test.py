@@ -2,6 +2,7 @@
 
     build/venv/bin/python tests/e2e/devices_test.py
 """
+import base64
 import concurrent.futures
 import json
 import os
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+from multiprocessing import shared_memory
 
 import numpy as np
 
@@ -155,7 +157,7 @@ class There(unittest.TestCase):
             again = sent(second) - sent(first)
             self.assertGreater(sent(first) - again, value(first, "tensord_gpu_memory_held_bytes") / 2)
             self.assertEqual(sent(second, "to_host"), 2 * sent(first, "to_host"))
-            self.assertIn("/device:GPU:0: CUDA on the host (for tests) 0, compute capability 8.0", "".join(d.log))
+            self.assertIn("/device:GPU:0: CUDA on the host (for tests) 0, GPU-00000000-0000-0000-0000-000000000000, compute capability 8.0", "".join(d.log))
 
     def test_libraries_that_are_there_and_that_are_not_are_said_once(self):
         with environment(**DRIVER), serving(*gpu_flags("--gpu_tf32"), versions={}, files=FILES) as d:
@@ -319,6 +321,23 @@ class Told(unittest.TestCase):
         self.assertRegex(text, r"CUDA \d+\.\d+, the driver serves \d+\.\d+; driver 580\.65\.06\n$")
         self.assertIn("usage: tensorctl devices", ctl("digits", code=2))
 
+    def test_parts_of_gpus(self):
+        """MIG: a part's uuid and memory; the GPU's temperature, which is the part's; neither use nor power, which are others' too."""
+        parts = json.loads(ctl("--json", "--device_module=" + MODULE, HOST_CUDA_DEVICES="2", FAKE_CUDA_MIG="1", **MANAGED))["devices"]
+        self.assertEqual([d["uuid"] for d in parts], [f"MIG-a1000000-0000-0000-0000-00000000000{i}" for i in range(2)])
+        self.assertEqual([d.get("temperature") for d in parts], [50.0, None])
+        self.assertFalse({"utilization", "power"} & {*parts[0], *parts[1]})
+        alone = json.loads(ctl("--json", "--device_module=" + MODULE, FAKE_CUDA_MIG="1", **DRIVER))["devices"]
+        self.assertEqual(alone[0]["uuid"], parts[0]["uuid"])  # without the management library, too
+        with environment(FAKE_CUDA_MIG="1", **MANAGED), serving(*gpu_flags("--per_process_gpu_memory_fraction=0.5"), versions={}, files=FILES) as d:
+            (gpu,) = d.get("/v1/devices").json()["devices"]
+            self.assertEqual(gpu["memory"]["limit"], gpu["memory"]["total"] // 2)
+            metrics, label = d.get("/metrics").text, f'gpu_uuid="{gpu["uuid"]}"'
+            self.assertEqual([value(metrics, "nv_gpu_memory_" + name, label) for name in ("total_bytes", "used_bytes")], [10 << 30, 2 << 30])
+            self.assertNotIn("nv_gpu_utilization{", metrics)
+            self.assertNotIn("nv_gpu_power_usage{", metrics)
+            self.assertIn(gpu["uuid"], "".join(d.log))
+
     def test_of_a_server(self):
         with environment(**MANAGED), serving(*gpu_flags("--gpu_memory_limit=1GiB", "--gpu_streams=2"), versions={}, files=FILES) as d:
             self.assertEqual(d.post("/v1/models/digits:predict", {"instances": IMAGES}).status_code, 200)
@@ -347,6 +366,89 @@ class Told(unittest.TestCase):
             self.assertEqual(value(d.get("/metrics").text, "tensord_gpu_out_of_service"), 1)
             self.assertFalse(d.get("/v1/devices").json()["devices"][0]["in_service"])
             self.assertIn("  out of service: ", ctl(f"--server=127.0.0.1:{d.port}"))
+
+
+class Restarted(unittest.TestCase):
+    """A GPU that an error has made unusable: readiness says so, and tensorctl devices --restart gives it back."""
+
+    LOST = dict(DRIVER, HOST_CUDA_FAIL_AT="60")
+
+    def ready(self, d):
+        r = d.get("/readyz")
+        v2 = [d.get("/v2/health/ready").status_code, d.get("/v2/models/digits/ready").status_code]
+        self.assertEqual(v2, [r.status_code if r.status_code == 200 else 400] * 2)
+        return r.status_code, r.json()["missing"]
+
+    def restart(self, d, name="/device:GPU:0", **how):
+        return ctl("--restart", name, f"--server=127.0.0.1:{d.port}", **how)
+
+    def test_it_serves_again(self):
+        ask = lambda: d.post("/v1/models/digits:predict", {"instances": IMAGES})
+        with environment(**self.LOST), serving(*gpu_flags(), versions={}, files=FILES) as d:
+            first = ask().json()
+            self.assertIn("is in service: there is nothing to restart", self.restart(d, code=1))
+            self.assertEqual(self.ready(d), (200, []))
+            self.assertTrue(server.until(lambda: ask().status_code == 503))
+            self.assertEqual(self.ready(d), (503, ["digits"]))
+            self.assertIn("there is no device '/device:GPU:3'", self.restart(d, "/device:GPU:3", code=1))
+            self.assertEqual(d.post("/v1/devices:restart", {"gpu": 0}).status_code, 400)
+            self.assertEqual(self.restart(d), "/device:GPU:0 is in service again\n")
+            self.assertEqual(self.ready(d), (200, []))
+            for _ in range(6):
+                self.assertEqual(ask().json(), first)
+            text = d.get("/metrics").text
+            self.assertEqual(value(text, "tensord_gpu_out_of_service"), 0)
+            self.assertGreater(value(text, "tensord_gpu_graphs"), 0)
+            self.assertTrue(d.wait_log("/device:GPU:0 was restarted, and is in service again", 5))
+
+    def test_regions_on_it_are_unregistered(self):
+        memory = shared_memory.SharedMemory(create=True, size=64)
+        self.addCleanup(memory.unlink)
+        handle = base64.b64encode(f"/{memory.name}".encode().ljust(64, b"\0")).decode()
+        with environment(**self.LOST), serving(*gpu_flags(), versions={}, files=FILES) as d:
+            regions = lambda: d.get("/v2/cudasharedmemory/status").json()
+            r = d.post("/v2/cudasharedmemory/region/r/register", {"raw_handle": {"b64": handle}, "device_id": 0, "byte_size": 64})
+            self.assertEqual(r.status_code, 200, r.text)
+            self.assertTrue(server.until(lambda: d.post("/v1/models/digits:predict", {"instances": IMAGES}).status_code == 503))
+            self.assertEqual(len(regions()), 1)
+            self.assertEqual(d.post("/v1/devices:restart", {"device": "/device:GPU:0"}).json()["regions"], 1)
+            self.assertEqual(regions(), [])
+
+    def test_while_many_ask(self):
+        with environment(HOST_CUDA_DEBUG="1", HOST_CUDA_WORKERS="2", **self.LOST), serving(*gpu_flags("--lanes=4"), versions={}, files=FILES) as d:
+            ask = lambda _=0: d.post("/v1/models/digits:predict", {"instances": IMAGES})
+            self.assertTrue(server.until(lambda: ask().status_code == 503))
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                asked = [pool.submit(ask) for _ in range(200)]
+                self.assertEqual(d.post("/v1/devices:restart", {"device": "/device:GPU:0"}).json(), {"restarted": "/device:GPU:0", "regions": 0, "lost": []})
+                self.assertLessEqual({r.result().status_code for r in asked}, {200, 503})
+            self.assertEqual(ask().status_code, 200)
+
+    def test_one_that_the_driver_does_not_give_back(self):
+        with environment(HOST_CUDA_RESETS="0", **self.LOST), serving(*gpu_flags(), versions={}, files=FILES) as d:
+            self.assertTrue(server.until(lambda: d.post("/v1/models/digits:predict", {"instances": IMAGES}).status_code == 503))
+            for _ in range(2):
+                self.assertIn("stays out of service: CUDA does not give it back to this process, which must be started again", self.restart(d, code=1))
+            self.assertEqual(self.ready(d), (503, ["digits"]))
+
+    def test_what_was_there_alone_is_lost(self):
+        """A variable that steps have assigned on the GPU: told, an error to read, and what the files have when it is loaded again."""
+        files = {"models.config": config(("counter", server.made(counter, 4)))}
+        with environment(**self.LOST), serving(*gpu_flags("--gpu_graph_run=0"), versions={}, files=files) as d:
+            def ask(name, key):
+                return d.post("/v1/models/counter:predict", {"signature_name": name, "inputs": {key: 1.0}})
+            self.assertEqual(ask("step", "by").status_code, 200)
+            self.assertTrue(server.until(lambda: ask("step", "by").status_code == 503))
+            done = d.post("/v1/devices:restart", {"device": "/device:GPU:0"}).json()
+            (lost,) = done["lost"]
+            self.assertEqual((lost["model"], lost["version"], len(lost["variables"])), ("counter", "1", 1))
+            for name, key in (("read", "plus"), ("step", "by")):
+                r = ask(name, key)
+                self.assertEqual(r.status_code, 500, r.text)
+                self.assertIn("its value was on /device:GPU:0 alone when that was restarted, and is lost", r.json()["error"])
+            for how in ("unload", "load"):
+                self.assertEqual(d.post(f"/v2/repository/models/counter/{how}", {}).status_code, 200)
+            self.assertEqual(ask("read", "plus").json()["outputs"], {"low": 1.0, "high": 1.0})
 
 
 if __name__ == "__main__":

@@ -139,6 +139,11 @@ class Replicas(unittest.TestCase):
             after = kernels(d)
             self.assertEqual(before[GPUS[0]], after[GPUS[0]])
             self.assertGreater(after[GPUS[1]], before[GPUS[1]])
+            self.assertEqual(d.get("/readyz").status_code, 200)
+            self.assertEqual(d.post("/v1/devices:restart", {"device": GPUS[0]}).json(), {"restarted": GPUS[0], "regions": 0, "lost": []})
+            for _ in range(4):
+                np.testing.assert_allclose(numbers(ask(d)), first, rtol=1e-5, atol=1e-6)
+            self.assertGreater(kernels(d)[GPUS[0]], before[GPUS[0]])
 
     def test_a_gpu_that_cannot_be_used_is_left_out(self):
         for old in (0, 1):

@@ -389,7 +389,7 @@ TEST(recordings_go_when_memory_is_short)
     CHECK(c.graphs <= 1 && c.graphs_made >= 1);
     ask_once(a, 0, p[1]);
     CHECK(memcmp(p[0], p[1], sizeof p[0]) == 0);
-    device->release(device, most, MIB - c.held, stream);
+    device->release(device, most, MIB - c.held, stream, 0);
     device->stream_close(device, stream);
     td_servable_unref(a);
     td_servable_unref(b);
@@ -409,9 +409,9 @@ TEST(memory_past_the_limit_is_refused_and_what_was_freed_may_be_had_again)
     CHECK_STR(err.msg, "/device:GPU:0: 1024 bytes are asked for, 1048064 are held, and 1048576 are allowed "
                        "(--gpu_memory_limit)");
     err = (struct td_err){0};
-    device->release(device, a, MIB - 1000, stream);
+    device->release(device, a, MIB - 1000, stream, 0);
     CHECK_OK(device->allocate(device, stream, MIB, &b, &err));
-    device->release(device, b, MIB, stream);
+    device->release(device, b, MIB, stream, 0);
     device->stream_close(device, stream);
     td_cuda_device_close(device);
 }
@@ -485,8 +485,8 @@ TEST(a_point_that_cannot_be_recorded_is_behind_all_that_is_queued)
     CHECK_INT(memcmp(from, to, BYTES), 0);
     device->unpin(device, to, BYTES);
     device->unpin(device, from, BYTES);
-    device->release(device, a, BYTES, stream);
-    device->release(device, b, BYTES, stream);
+    device->release(device, a, BYTES, stream, 0);
+    device->release(device, b, BYTES, stream, 0);
     device->event_close(device, event);
     device->stream_close(device, stream);
     td_cuda_device_close(device);
@@ -513,7 +513,7 @@ TEST(an_error_that_stays_takes_the_device_out_of_service)
     err = (struct td_err){0};
     CHECK_INT(device->stream_open(device, &second, &err), TD_UNAVAILABLE);
     CHECK(strstr(err.msg, "/device:GPU:0 is out of service since an error of CUDA's") != NULL);
-    device->release(device, p, sizeof bytes, stream);
+    device->release(device, p, sizeof bytes, stream, 0);
     device->event_close(device, event);
     device->stream_close(device, stream);
     td_cuda_device_close(device);

@@ -5,19 +5,34 @@
 #include "tests/host_cuda/device.h"
 
 #include "tests/host_cuda/block.h"
+#include "tests/host_cuda/memory.h"
 #include "tests/host_cuda/host_cuda.h"
 #include "tests/host_cuda/settings.h"
 
+#include <atomic>
 #include <cstdio>
 
 namespace host_cuda
 {
 
 static thread_local int device_of_thread;
+static std::atomic<unsigned> resets[MAX_DEVICES];
 
 int current_device()
 {
     return device_of_thread;
+}
+
+unsigned context_of(int device)
+{
+    return resets[device];
+}
+
+cudaError_t used_when_gone(const char *what)
+{
+    report(current_device(), cudaErrorIllegalAddress,
+           text("%s is used that went when its device was reset", what));
+    return cudaErrorContextIsDestroyed;
 }
 
 static bool is_device(int device)
@@ -135,6 +150,24 @@ cudaError_t cudaDriverGetVersion(int *version)
 cudaError_t cudaRuntimeGetVersion(int *version)
 {
     *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+/* An error that stays is no reason to refuse, unless HOST_CUDA_RESETS says so. */
+cudaError_t cudaDeviceReset(void)
+{
+    const quiet q;
+    const int device = current_device();
+    if (in_callback() || (!config().resets && sticky(device) != cudaSuccess)) {
+        return note(in_callback() ? cudaErrorNotPermitted : sticky(device));
+    }
+    locked l(mu);
+    end_streams(l, device);
+    end_events(device);
+    end_graphs(device);
+    end_allocations(device);
+    set_sticky(device, cudaSuccess);
+    resets[device]++;
     return cudaSuccess;
 }
 

@@ -48,7 +48,9 @@ extern std::mutex mu;
 typedef std::unique_lock<std::mutex> locked;
 
 int current_device();
-bool in_callback(); /* on a stream's thread: no call of CUDA's is permitted */
+unsigned context_of(int device);              /* how often it was reset; with or without mu */
+cudaError_t used_when_gone(const char *what); /* reports it */
+bool in_callback();                           /* on a stream's thread: no call of CUDA's is permitted */
 
 /* The calls below: the caller holds mu. */
 
@@ -62,6 +64,9 @@ std::shared_ptr<work> queue_work(CUstream_st *s, const std::shared_ptr<const op>
 cudaError_t capture_op(CUstream_st *s, const std::shared_ptr<const op> &todo);
 cudaError_t spoil_capture(CUstream_st *s); /* for what no captured stream permits */
 bool device_is_capturing(int device);      /* a blocking stream of it */
+void end_streams(locked &l, int device);   /* of a device that is reset; what is queued comes to nothing */
+void end_events(int device);
+void end_graphs(int device);
 void fail_later(int device, cudaError_t error);
 void wait_for(locked &l, const std::shared_ptr<work> &w); /* the host waits; it knows what w knew */
 void wait_for_device(locked &l, int device);
@@ -100,6 +105,8 @@ struct CUstream_st {
 
 struct CUevent_st {
     unsigned flags = 0;
+    int device = 0;
+    bool gone = false;                            /* with the context that it was of */
     std::shared_ptr<host_cuda::work> at;          /* NULL: not recorded */
     std::shared_ptr<host_cuda::capture> captured; /* recorded in one, with what was its frontier */
     std::vector<int> frontier;

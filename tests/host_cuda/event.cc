@@ -5,17 +5,21 @@
 #include "tests/host_cuda/graph.h"
 #include "tests/host_cuda/host_cuda.h"
 
+#include <algorithm>
+
 using namespace host_cuda;
 
 namespace
 {
 
-bool next_fails; /* cudaEventRecord; mu guards it */
+bool next_fails;                               /* cudaEventRecord; mu guards it */
+auto &events = *new std::vector<CUevent_st *>; /* likewise */
 
-/* NULL event, and one that stands for captured work. */
+/* NULL event, one that is gone, and one that stands for captured work. */
 cudaError_t refused(cudaEvent_t event)
 {
     return event == nullptr             ? cudaErrorInvalidResourceHandle
+           : event->gone                ? used_when_gone("an event")
            : event->captured != nullptr ? cudaErrorCapturedEvent
                                         : cudaSuccess;
 }
@@ -27,7 +31,23 @@ std::shared_ptr<op> marker(const char *what)
     return o;
 }
 
+bool is_none(cudaEvent_t event)
+{
+    return event == nullptr || (event->gone && used_when_gone("an event") != cudaSuccess);
+}
+
 } // namespace
+
+void host_cuda::end_events(int device)
+{
+    for (CUevent_st *const e : events) {
+        if (e->device == device) {
+            e->gone = true;
+            e->at = nullptr;
+            e->captured = nullptr;
+        }
+    }
+}
 
 extern "C" {
 
@@ -46,6 +66,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
         }
         *event = new CUevent_st;
         (*event)->flags = flags;
+        (*event)->device = current_device();
+        events.push_back(*event);
         return cudaSuccess;
     });
 }
@@ -59,7 +81,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     return call([&](locked &) {
         CUstream_st *const s = find_stream(stream);
-        if (s == nullptr || event == nullptr) {
+        if (s == nullptr || is_none(event)) {
             return cudaErrorInvalidResourceHandle;
         }
         if (next_fails) {
@@ -77,7 +99,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 {
     return call([&](locked &) {
         CUstream_st *const s = find_stream(stream);
-        if (s == nullptr || event == nullptr) {
+        if (s == nullptr || is_none(event)) {
             return cudaErrorInvalidResourceHandle;
         }
         if (event->captured != nullptr || s->capturing != nullptr) {
@@ -120,7 +142,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
     return call([&](locked &) {
-        if (start == nullptr || end == nullptr || start->at == nullptr || end->at == nullptr ||
+        if (is_none(start) || is_none(end) || start->at == nullptr || end->at == nullptr ||
             ((start->flags | end->flags) & cudaEventDisableTiming) != 0) {
             return cudaErrorInvalidResourceHandle;
         }
@@ -136,9 +158,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     const quiet q;
     const locked l(mu);
-    if (event == nullptr) {
+    if (is_none(event)) {
         return note(cudaErrorInvalidResourceHandle);
     }
+    events.erase(std::find(events.begin(), events.end(), event));
     delete event;
     return cudaSuccess;
 }

@@ -17,7 +17,9 @@
 #include "kernels/ops.h"
 #include "tests/test.h"
 
-enum { DRAWS = 12, MOST = 4096, CAPABILITY = 80 };
+void host_cuda_fail(int error); /* host_cuda.h, which is C++ */
+
+enum { DRAWS = 12, MOST = 4096, CAPABILITY = 80, ILLEGAL_ADDRESS = 700 };
 
 static uint64_t drawn = 7;
 
@@ -457,6 +459,33 @@ TEST(a_source_that_does_not_compile_is_remembered)
     td_cuda_makers_free(m);
 }
 
+/* The device of this process fails for good. */
+static void lose_device(void)
+{
+    struct td_cuda_stream *s;
+    void *p;
+    CHECK_INT(td_cuda_stream_new(0, &s), 0);
+    CHECK_INT(td_cuda_allocate(0, s, 8, &p), 0);
+    host_cuda_fail(ILLEGAL_ADDRESS);
+    (void)td_cuda_free(0, s, p);
+    CHECK_INT(td_cuda_stream_wait(0, s), ILLEGAL_ADDRESS);
+}
+
+TEST(what_a_lost_device_did_not_load_is_made_when_it_works_again)
+{
+    const char *why;
+    struct td_cuda_makers *m = td_cuda_makers_new(0, CAPABILITY, NULL);
+    lose_device();
+    CHECK(td_cuda_made_get(m, relu(), &why) == NULL);
+    CHECK_INT(td_cuda_reset(0), 0);
+    CHECK(td_cuda_made_get(m, relu(), &why) == NULL); /* it is remembered */
+    td_cuda_makers_retry(m);
+    const struct td_cuda_made *made = td_cuda_made_get(m, relu(), &why);
+    CHECK(made != NULL);
+    td_cuda_made_put(made);
+    td_cuda_makers_free(m);
+}
+
 static const char *once; /* the source that all ask for */
 
 static void *ask_beside(void *m)
@@ -505,4 +534,5 @@ TEST_MAIN(RUN(what_a_head_does_itself_and_what_is_left_give_the_whole)
                                   RUN(files_read_the_longest_ago_make_room)
                                       RUN(a_source_that_does_not_compile_is_remembered)
                                           RUN(who_asks_for_what_is_being_made_waits_for_it)
-                                              RUN(without_nvrtc_nothing_is_made))
+                                              RUN(what_a_lost_device_did_not_load_is_made_when_it_works_again)
+                                                  RUN(without_nvrtc_nothing_is_made))

@@ -20,6 +20,8 @@ struct CUgraph_st {
 struct CUgraphExec_st {
     std::shared_ptr<const std::vector<host_cuda::node>> nodes;
     uint64_t n_launches = 0;
+    int device = 0;
+    bool gone = false; /* with the context that it was of */
 };
 
 namespace host_cuda
@@ -27,7 +29,9 @@ namespace host_cuda
 namespace
 {
 
-auto &under_way = *new std::vector<std::shared_ptr<capture>>; /* under mu */
+/* Under mu. */
+auto &under_way = *new std::vector<std::shared_ptr<capture>>;
+auto &made = *new std::vector<CUgraphExec_st *>;
 
 /* Which nodes come before one, as flags; after[i] are those of node i. */
 typedef std::vector<std::vector<bool>> ancestors;
@@ -142,6 +146,16 @@ bool device_is_capturing(int device)
     });
 }
 
+void end_graphs(int device)
+{
+    for (CUgraphExec_st *const g : made) {
+        if (g->device == device) {
+            g->gone = true;
+            g->nodes = nullptr;
+        }
+    }
+}
+
 cudaError_t unsafe_in_capture()
 {
     cudaError_t e = cudaSuccess;
@@ -252,6 +266,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
         }
         check_order(graph->nodes);
         *exec = new CUgraphExec_st;
+        (*exec)->device = current_device();
+        made.push_back(*exec);
         (*exec)->nodes = std::make_shared<const std::vector<node>>(graph->nodes);
         return cudaSuccess;
     });
@@ -263,6 +279,9 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
         CUstream_st *const s = find_stream(stream);
         if (s == nullptr || exec == nullptr) {
             return s == nullptr ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue;
+        }
+        if (exec->gone) {
+            return used_when_gone("a graph");
         }
         if (s->capturing != nullptr) {
             return spoil_capture(s);
@@ -281,6 +300,10 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
     const quiet q;
     const locked l(mu);
+    if (exec == nullptr || exec->gone) {
+        return note(exec == nullptr ? cudaErrorInvalidValue : used_when_gone("a graph"));
+    }
+    made.erase(std::find(made.begin(), made.end(), exec));
     delete exec;
     return cudaSuccess;
 }

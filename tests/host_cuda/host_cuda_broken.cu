@@ -263,6 +263,52 @@ static void unordered_graph()
     cudaEventDestroy(e);
 }
 
+/* What was made before a reset; right: before it alone. */
+static void reset_before(void (*use)())
+{
+    if (right) {
+        use();
+    }
+    CHECK_CUDA(cudaDeviceReset());
+    if (!right) {
+        use();
+    }
+}
+
+static cudaStream_t old_stream;
+static cudaEvent_t old_event;
+static cudaGraphExec_t old_graph;
+static void *old_memory;
+
+static void stream_of_a_reset()
+{
+    CHECK_CUDA(cudaStreamCreateWithFlags(&old_stream, cudaStreamNonBlocking));
+    reset_before([] { cudaStreamSynchronize(old_stream); });
+}
+
+static void event_of_a_reset()
+{
+    CHECK_CUDA(cudaEventCreateWithFlags(&old_event, cudaEventDisableTiming));
+    reset_before([] { cudaEventRecord(old_event, nullptr); });
+}
+
+static void graph_of_a_reset()
+{
+    cudaGraph_t graph;
+    CHECK_CUDA(cudaStreamCreateWithFlags(&old_stream, cudaStreamNonBlocking));
+    CHECK_CUDA(cudaStreamBeginCapture(old_stream, cudaStreamCaptureModeGlobal));
+    CHECK_CUDA(cudaStreamEndCapture(old_stream, &graph));
+    CHECK_CUDA(cudaGraphInstantiate(&old_graph, graph, 0));
+    CHECK_CUDA(cudaGraphDestroy(graph));
+    reset_before([] { cudaGraphLaunch(old_graph, nullptr); });
+}
+
+static void memory_of_a_reset()
+{
+    CHECK_CUDA(cudaMalloc(&old_memory, 100));
+    reset_before([] { cudaFree(old_memory); });
+}
+
 int main(int argc, char **argv)
 {
     const struct {
@@ -284,6 +330,10 @@ int main(int argc, char **argv)
         {"divergent_barrier", divergent_barrier},
         {"shuffle_out_of_mask", shuffle_out_of_mask},
         {"unordered_graph", unordered_graph},
+        {"stream_of_a_reset", stream_of_a_reset},
+        {"event_of_a_reset", event_of_a_reset},
+        {"graph_of_a_reset", graph_of_a_reset},
+        {"memory_of_a_reset", memory_of_a_reset},
     };
     right = argc > 2 && strcmp(argv[2], "right") == 0;
     for (const auto &p : all) {

@@ -234,6 +234,32 @@ TEST(a_failure_sticks)
     CHECK_INT(read_array(y, 64)[5], 0); /* what failed did nothing */
 }
 
+/* All that it had is gone, the error with it, and it works. */
+TEST(a_reset_gives_a_device_a_new_context)
+{
+    size_t left, all;
+    float *pinned, *y = new_array_of(std::vector<float>(64));
+    const cudaStream_t before = new_stream();
+    CHECK_CUDA(cudaMallocHost(&pinned, 4096));
+    CHECK_CUDA(run_scale(y, 1, 1, 64, before));
+    CHECK_CUDA(cudaStreamSynchronize(before));
+    host_cuda_fail(cudaErrorIllegalAddress);
+    CHECK_CUDA(run_scale(y, 1, 1, 64, before));
+    CHECK_ERROR(cudaStreamSynchronize(before), cudaErrorIllegalAddress);
+    CHECK_CUDA(cudaDeviceReset());
+    CHECK_CUDA(cudaGetLastError());
+    CHECK_CUDA(cudaMemGetInfo(&left, &all));
+    CHECK(left == all);
+    const cudaStream_t after = new_stream();
+    y = new_array_of(std::vector<float>(64, 2));
+    CHECK_CUDA(run_scale(y, 3, 1, 64, after));
+    CHECK_CUDA(cudaStreamSynchronize(after));
+    CHECK_INT(read_array(y, 64)[5], 7);
+    CHECK_CUDA(cudaStreamDestroy(after));
+    CHECK_CUDA(cudaFree(y));
+    CHECK_INT(host_cuda_reports(), 0);
+}
+
 TEST_MAIN(RUN(a_stream_keeps_its_order_and_events_order_streams)
               RUN(pinned_memory_is_read_by_the_queue_and_pageable_memory_at_the_call)
                   RUN(host_functions_run_in_order_and_events_tell_time)
@@ -242,4 +268,5 @@ TEST_MAIN(RUN(a_stream_keeps_its_order_and_events_order_streams)
                               RUN(a_captured_graph_is_replayed_with_the_arguments_of_its_capture)
                                   RUN(what_a_capture_does_not_permit_spoils_it)
                                       RUN(launches_beyond_the_limits_are_refused)
-                                          RUN(memory_ends_at_the_limit) RUN(a_failure_sticks))
+                                          RUN(memory_ends_at_the_limit) RUN(a_failure_sticks)
+                                              RUN(a_reset_gives_a_device_a_new_context))

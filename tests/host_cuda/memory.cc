@@ -37,7 +37,8 @@ constexpr int FILL = 0xA5;
 
 /* All under mu, and for ever: streams' threads outlive main. */
 auto &allocations = *new std::map<uintptr_t, allocation>;
-auto &kept = *new std::deque<uintptr_t>; /* freed and emptied, oldest first */
+auto &kept = *new std::deque<uintptr_t>;       /* freed and emptied, oldest first */
+auto &gone = *new std::map<uintptr_t, size_t>; /* of contexts that were reset: bytes by their place */
 auto &clock_of_host = *new vector_clock;
 size_t kept_bytes, used[MAX_DEVICES];
 CUmemPoolHandle_st pools[MAX_DEVICES];
@@ -151,6 +152,10 @@ bool within_bounds(const void *at, size_t bytes)
 {
     const auto address = reinterpret_cast<uintptr_t>(at);
     const allocation *const a = find_allocation(address);
+    if (is_gone(address)) {
+        used_when_gone("memory");
+        return false;
+    }
     return a == nullptr || (!a->freed && bytes <= a->at + a->bytes - address);
 }
 
@@ -208,6 +213,16 @@ void check_uses(const op &o, int device, const moment &when, const vector_clock 
     }
 }
 
+/* The places of one that is new are nobody else's any more. */
+static void forget_gone(const allocation &a)
+{
+    const auto first = reinterpret_cast<uintptr_t>(a.map);
+    for (auto at = gone.begin(); at != gone.end();) {
+        const bool meets = at->first < first + a.map_bytes && first < at->first + at->second;
+        at = meets ? gone.erase(at) : std::next(at);
+    }
+}
+
 cudaError_t allocate(int device, size_t bytes, void **out)
 {
     *out = nullptr;
@@ -234,7 +249,9 @@ cudaError_t allocate(int device, size_t bytes, void **out)
     a.at = reinterpret_cast<uintptr_t>(a.map + RED);
     a.bytes = bytes;
     a.device = device;
+    a.owner = current_device();
     fill_fresh(a);
+    forget_gone(a);
     if (device >= 0) {
         used[device] += bytes;
     }
@@ -253,6 +270,32 @@ void retire(allocation *a)
     }
     give_map_back(*a);
     allocations.erase(a->at);
+}
+
+bool is_gone(uintptr_t at)
+{
+    const auto after = gone.upper_bound(at);
+    return after != gone.begin() && at < std::prev(after)->first + std::prev(after)->second;
+}
+
+/* What was freed and what was not, as nothing that is queued will empty it any more. */
+void end_allocations(int device)
+{
+    std::vector<uintptr_t> all;
+    for (const auto &a : allocations) {
+        if (a.second.owner == device && !a.second.emptied) {
+            all.push_back(a.first);
+        }
+    }
+    for (const uintptr_t at : all) {
+        allocation *const a = find_allocation(at);
+        gone[at] = a->bytes;
+        if (!a->freed && a->device >= 0) {
+            used[device] -= a->bytes;
+        }
+        a->freed = true;
+        retire(a);
+    }
 }
 
 void check_freed(int device)
@@ -278,6 +321,9 @@ allocation *take_back(void *at, bool pinned)
 {
     allocation *const a = find_allocation(reinterpret_cast<uintptr_t>(at));
     if (a == nullptr || a->freed || a->at != reinterpret_cast<uintptr_t>(at) || (a->device < 0) != pinned) {
+        if (is_gone(reinterpret_cast<uintptr_t>(at))) {
+            used_when_gone("memory");
+        }
         return nullptr;
     }
     a->freed = true;

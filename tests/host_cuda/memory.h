@@ -13,6 +13,7 @@ struct allocation {
     uintptr_t at;
     size_t bytes;
     int device; /* -1: pinned host memory */
+    int owner;  /* the device that it goes with when that is reset */
     char *map;  /* with red zones on both sides */
     size_t map_bytes;
     bool freed, emptied; /* freed: the program may not use it; emptied: what was queued before that is done */
@@ -34,7 +35,10 @@ void check_uses(const op &o, int device, const moment &when, const vector_clock 
 void check_freed(int device); /* reports writes to what was freed */
 /* Device or, with device -1, pinned memory. cudaErrorMemoryAllocation: there is no more. */
 cudaError_t allocate(int device, size_t bytes, void **out);
-void retire(allocation *a);                /* all work with it is done */
+void retire(allocation *a);       /* all work with it is done */
+void end_allocations(int device); /* of a device that is reset */
+/* Whether it lies in what an earlier context had, and nothing else has had since. */
+bool is_gone(uintptr_t at);
 bool in_use(const void *at, size_t bytes); /* by queued work that the host does not know to be done */
 
 /* Opens device memory to a stream's thread; and to a host thread of the runtime for a while. */

@@ -19,6 +19,7 @@ struct settings {
     unsigned delay_us;
     unsigned long fail_at;
     int old, no_streams;
+    bool resets;
 };
 
 const settings &config();

@@ -100,6 +100,16 @@ int current_device()
     return host_cuda::current_device();
 }
 
+unsigned current_context()
+{
+    return host_cuda::context_of(current_device());
+}
+
+bool device_works()
+{
+    return host_cuda::sticky(current_device()) == cudaSuccess;
+}
+
 bool check_place(const char *call, const place &p, size_t aligned)
 {
     if (p.at == nullptr) {

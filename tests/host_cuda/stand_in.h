@@ -52,6 +52,8 @@ cudaError_t queue(cudaStream_t stream, const char *what, const std::vector<place
                   std::function<void()> run);
 
 int current_device();
+unsigned current_context(); /* of that device */
+bool device_works();        /* it has no error that stays */
 
 /* The objects of one kind that were made and not destroyed. */
 template <class T> class registry

@@ -26,6 +26,7 @@ namespace
 /* All under mu. */
 auto &ended = *new std::condition_variable; /* work that is awaited; threads wait when main ends */
 auto &streams = *new std::vector<CUstream_st *>;
+auto &gone = *new std::vector<CUstream_st *>; /* of contexts that were reset */
 CUstream_st *legacy[MAX_DEVICES];
 cudaError_t failure_to_come[MAX_DEVICES];
 unsigned long n_work; /* so far, on the first device */
@@ -153,6 +154,10 @@ CUstream_st *find_stream(cudaStream_t stream)
     if (stream == nullptr || stream == cudaStreamLegacy) {
         return legacy_stream(current_device());
     }
+    if (std::find(gone.begin(), gone.end(), stream) != gone.end()) {
+        used_when_gone("a stream");
+        return nullptr;
+    }
     return std::find(streams.begin(), streams.end(), stream) != streams.end() ? stream : nullptr;
 }
 
@@ -222,6 +227,33 @@ void wait_for_device(locked &l, int device)
     check_freed(device);
 }
 
+/* It does what is queued, and is on no list any more. The caller holds the lock; it is released meanwhile. */
+void end_stream(locked &l, CUstream_st *s)
+{
+    s->stopping = true;
+    s->more.notify_one();
+    l.unlock();
+    s->thread.join();
+    l.lock();
+    streams.erase(std::find(streams.begin(), streams.end(), s));
+}
+
+void end_streams(locked &l, int device)
+{
+    for (size_t i = 0; i < streams.size();) {
+        CUstream_st *const s = streams[i];
+        if (s->device != device) {
+            i++;
+            continue;
+        }
+        end_stream(l, s);
+        gone.push_back(s);
+        i = 0;
+    }
+    legacy[device] = nullptr;
+    failure_to_come[device] = cudaSuccess;
+}
+
 void fail_later(int device, cudaError_t error)
 {
     failure_to_come[device] = error;
@@ -264,14 +296,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     locked l(mu);
     const auto at = std::find(streams.begin(), streams.end(), stream);
     if (at == streams.end() || stream->legacy) {
+        (void)find_stream(stream);
         return note(cudaErrorInvalidResourceHandle);
     }
-    stream->stopping = true;
-    stream->more.notify_one();
-    l.unlock();
-    stream->thread.join();
-    l.lock();
-    streams.erase(std::find(streams.begin(), streams.end(), stream));
+    end_stream(l, stream);
     delete stream;
     return cudaSuccess;
 }

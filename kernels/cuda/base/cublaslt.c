@@ -12,6 +12,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/base/cublaslt.h"
 
+#include <pthread.h>
 #include <stdio.h>
 
 #include "core/base/mem.h"
@@ -20,9 +21,14 @@
 
 enum { MOST_CHOICES = 8 };
 
+struct handle {
+    pthread_rwlock_t mu; /* guards at, but in products: none is queued while it changes */
+    void *at;            /* NULL: td_cublaslt_stop */
+};
+
 struct td_cublaslt {
     struct td_cublaslt_api api;
-    void *handle;
+    struct handle *handle;
     int device;
     bool tf32;
     size_t most_workspace;
@@ -44,6 +50,13 @@ static const char *const SYMBOLS[] = {
     NULL};
 _Static_assert(sizeof(struct td_cublaslt_api) == sizeof SYMBOLS - sizeof *SYMBOLS, "a pointer each");
 
+static struct td_cublaslt *free_both(struct td_cublaslt *lt, struct handle *handle)
+{
+    td_free(lt);
+    td_free(handle);
+    return NULL;
+}
+
 struct td_cublaslt *td_cublaslt_open(const struct td_cublaslt_opts *o, char *said, size_t room)
 {
     static const char *const usual[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
@@ -51,21 +64,22 @@ struct td_cublaslt *td_cublaslt_open(const struct td_cublaslt_opts *o, char *sai
                                              .symbols = SYMBOLS};
     const char *file = NULL;
     struct td_cublaslt *lt = td_calloc(1, sizeof *lt);
-    if (lt == NULL) {
+    struct handle *handle = td_calloc(1, sizeof *handle);
+    if (lt == NULL || handle == NULL) {
         (void)snprintf(said, room, "there is no memory for it");
-        return NULL;
+        return free_both(lt, handle);
     }
     if (!td_shared_object_open(&library, &lt->api, &file, said, room)) {
-        td_free(lt);
-        return NULL;
+        return free_both(lt, handle);
     }
     (void)td_cuda_use(o->device); /* where that fails, so does the handle */
-    const int status = lt->api.cublasLtCreate(&lt->handle);
+    const int status = lt->api.cublasLtCreate(&handle->at);
     if (status != TD_CUBLASLT_SUCCESS) {
         (void)snprintf(said, room, "%s: cublasLtCreate: %s", file, lt->api.cublasLtGetStatusString(status));
-        td_free(lt);
-        return NULL;
+        return free_both(lt, handle);
     }
+    (void)pthread_rwlock_init(&handle->mu, NULL);
+    lt->handle = handle;
     const size_t version = lt->api.cublasLtGetVersion(); /* 130002 is 13.0.2 */
     (void)snprintf(said, room, "cuBLASLt %zu.%zu.%zu (%s)%s", version / 10000, version / 100 % 100,
                    version % 100, file, o->tf32 ? " with TF32" : "");
@@ -78,10 +92,33 @@ struct td_cublaslt *td_cublaslt_open(const struct td_cublaslt_opts *o, char *sai
 void td_cublaslt_close(struct td_cublaslt *lt)
 {
     if (lt != NULL) {
-        (void)td_cuda_use(lt->device);
-        (void)lt->api.cublasLtDestroy(lt->handle);
-        td_free(lt);
+        td_cublaslt_stop(lt);
+        (void)pthread_rwlock_destroy(&lt->handle->mu);
+        (void)free_both(lt, lt->handle);
     }
+}
+
+void td_cublaslt_stop(struct td_cublaslt *lt)
+{
+    pthread_rwlock_wrlock(&lt->handle->mu);
+    if (lt->handle->at != NULL) {
+        (void)td_cuda_use(lt->device);
+        (void)lt->api.cublasLtDestroy(lt->handle->at);
+        lt->handle->at = NULL;
+    }
+    pthread_rwlock_unlock(&lt->handle->mu);
+}
+
+bool td_cublaslt_start(struct td_cublaslt *lt)
+{
+    pthread_rwlock_wrlock(&lt->handle->mu);
+    (void)td_cuda_use(lt->device);
+    if (lt->handle->at == NULL && lt->api.cublasLtCreate(&lt->handle->at) != TD_CUBLASLT_SUCCESS) {
+        lt->handle->at = NULL;
+    }
+    const bool there = lt->handle->at != NULL;
+    pthread_rwlock_unlock(&lt->handle->mu);
+    return there;
 }
 
 /* ------------------------------------------------------------------ descriptors */
@@ -192,8 +229,13 @@ static const char *choose(struct td_cublaslt_plan *plan, int choice)
     if (preference == NULL) {
         return "cuBLASLt takes no preference";
     }
-    const int status = lt->api.cublasLtMatmulAlgoGetHeuristic(
-        lt->handle, plan->desc, plan->a, plan->b, plan->d, plan->d, preference, MOST_CHOICES, found, &n);
+    pthread_rwlock_rdlock(&lt->handle->mu);
+    const bool there = lt->handle->at != NULL;
+    const int status =
+        !there ? TD_CUBLASLT_SUCCESS
+               : lt->api.cublasLtMatmulAlgoGetHeuristic(lt->handle->at, plan->desc, plan->a, plan->b, plan->d,
+                                                        plan->d, preference, MOST_CHOICES, found, &n);
+    pthread_rwlock_unlock(&lt->handle->mu);
     (void)lt->api.cublasLtMatmulPreferenceDestroy(preference);
     for (int i = 0; status == TD_CUBLASLT_SUCCESS && i < n; i++) {
         if (found[i].status == TD_CUBLASLT_SUCCESS && found[i].workspace_bytes <= lt->most_workspace &&
@@ -281,9 +323,9 @@ enum td_code td_cublaslt_multiply(const struct td_cublaslt_plan *plan, const str
         return td_no_memory(err, sizeof *plan, "a product's descriptor");
     }
     const int status =
-        lt->api.cublasLtMatmul(lt->handle, desc, wide ? (const void *)&one_wide : &one, c->b, plan->a, c->a,
-                               plan->b, wide ? (const void *)&zero_wide : &zero, c->y, plan->d, c->y, plan->d,
-                               &plan->algo, c->workspace, plan->workspace_bytes, c->stream);
+        lt->api.cublasLtMatmul(lt->handle->at, desc, wide ? (const void *)&one_wide : &one, c->b, plan->a,
+                               c->a, plan->b, wide ? (const void *)&zero_wide : &zero, c->y, plan->d, c->y,
+                               plan->d, &plan->algo, c->workspace, plan->workspace_bytes, c->stream);
     if (bias) {
         (void)lt->api.cublasLtMatmulDescDestroy(desc);
     }

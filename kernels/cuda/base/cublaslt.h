@@ -29,6 +29,10 @@ struct td_cublaslt_opts {
  * be used (NULL is returned then). */
 struct td_cublaslt *td_cublaslt_open(const struct td_cublaslt_opts *o, char *said, size_t room);
 void td_cublaslt_close(struct td_cublaslt *lt); /* no plan of it is left; accepts NULL */
+/* Before the device's context goes, and when there is another: plans stay, none is run in between, and none
+ * can be made. False: the library does not come back. */
+void td_cublaslt_stop(struct td_cublaslt *lt);
+bool td_cublaslt_start(struct td_cublaslt *lt);
 
 /* What is done to the product by itself; bias: a number of y's type for each column. GELU by its tanh. */
 enum td_cublaslt_epilogue {

@@ -32,8 +32,11 @@ struct td_cudnn {
     int device;
     bool tf32;
     size_t most_workspace;
-    pthread_mutex_t mu;
-    struct handle *idle; /* under mu */
+    pthread_mutex_t mu; /* guards what follows */
+    pthread_cond_t back;
+    struct handle *idle;
+    int busy; /* handles that somebody has */
+    bool stopped;
 };
 
 struct td_cudnn_plan {
@@ -54,31 +57,43 @@ static const char *const SYMBOLS[] = {
     NULL};
 _Static_assert(sizeof(struct td_cudnn_api) == sizeof SYMBOLS - sizeof *SYMBOLS, "a pointer each");
 
+/* h: NULL: there came to be none. */
+static void give_back(struct td_cudnn *dnn, struct handle *h)
+{
+    pthread_mutex_lock(&dnn->mu);
+    if (h != NULL) {
+        h->next = dnn->idle;
+        dnn->idle = h;
+    }
+    dnn->busy--;
+    (void)pthread_cond_broadcast(&dnn->back);
+    pthread_mutex_unlock(&dnn->mu);
+}
+
 /* NULL: the library makes no more; *status says why. */
 static struct handle *take_handle(struct td_cudnn *dnn, int *status)
 {
     pthread_mutex_lock(&dnn->mu);
     struct handle *h = dnn->idle;
+    const bool stopped = dnn->stopped;
     dnn->idle = h != NULL ? h->next : NULL;
+    dnn->busy += !stopped;
     pthread_mutex_unlock(&dnn->mu);
     *status = TD_CUDNN_SUCCESS;
+    if (stopped) {
+        *status = TD_CUDNN_NO_HOST_MEMORY;
+        return NULL;
+    }
     if (h == NULL) {
         h = td_calloc(1, sizeof *h);
         *status = h != NULL ? dnn->api.cudnnCreate(&h->at) : TD_CUDNN_NO_HOST_MEMORY;
         if (*status != TD_CUDNN_SUCCESS) {
             td_free(h);
+            give_back(dnn, NULL);
             return NULL;
         }
     }
     return h;
-}
-
-static void put_handle(struct td_cudnn *dnn, struct handle *h)
-{
-    pthread_mutex_lock(&dnn->mu);
-    h->next = dnn->idle;
-    dnn->idle = h;
-    pthread_mutex_unlock(&dnn->mu);
 }
 
 /* What was found is of use: of version 9, and a handle can be made. */
@@ -95,7 +110,7 @@ static bool try_library(struct td_cudnn *dnn, const char *file, char *said, size
         (void)snprintf(said, room, "%s: cudnnCreate: %s", file, dnn->api.cudnnGetErrorString(status));
         return false;
     }
-    put_handle(dnn, h);
+    give_back(dnn, h);
     (void)snprintf(said, room, "cuDNN %zu.%zu.%zu (%s)%s", version / 10000, version / 100 % 100,
                    version % 100, file, dnn->tf32 ? " with TF32" : "");
     return true;
@@ -108,7 +123,7 @@ struct td_cudnn *td_cudnn_open(const struct td_cudnn_opts *o, char *said, size_t
                                              .symbols = SYMBOLS};
     const char *file = NULL;
     struct td_cudnn *dnn = td_calloc(1, sizeof *dnn);
-    if (dnn == NULL || pthread_mutex_init(&dnn->mu, NULL) != 0) {
+    if (dnn == NULL || pthread_mutex_init(&dnn->mu, NULL) != 0 || pthread_cond_init(&dnn->back, NULL) != 0) {
         td_free(dnn);
         (void)snprintf(said, room, "there is no memory for it");
         return NULL;
@@ -131,15 +146,42 @@ void td_cudnn_close(struct td_cudnn *dnn)
     if (dnn == NULL) {
         return;
     }
+    td_cudnn_stop(dnn);
+    (void)pthread_mutex_destroy(&dnn->mu);
+    (void)pthread_cond_destroy(&dnn->back);
+    td_free(dnn);
+}
+
+void td_cudnn_stop(struct td_cudnn *dnn)
+{
     (void)td_cuda_use(dnn->device);
+    pthread_mutex_lock(&dnn->mu);
+    dnn->stopped = true;
+    while (dnn->busy > 0) {
+        (void)pthread_cond_wait(&dnn->back, &dnn->mu);
+    }
     while (dnn->idle != NULL) {
         struct handle *h = dnn->idle;
         dnn->idle = h->next;
         (void)dnn->api.cudnnDestroy(h->at);
         td_free(h);
     }
-    (void)pthread_mutex_destroy(&dnn->mu);
-    td_free(dnn);
+    pthread_mutex_unlock(&dnn->mu);
+}
+
+bool td_cudnn_start(struct td_cudnn *dnn)
+{
+    int status;
+    pthread_mutex_lock(&dnn->mu);
+    dnn->stopped = false;
+    pthread_mutex_unlock(&dnn->mu);
+    (void)td_cuda_use(dnn->device);
+    struct handle *h = take_handle(dnn, &status);
+    if (h == NULL) {
+        return false;
+    }
+    give_back(dnn, h);
+    return true;
 }
 
 /* ------------------------------------------------------------------ descriptors */
@@ -259,7 +301,7 @@ static const char *choose(struct td_cudnn_plan *p, int choice)
             refusal = NULL;
         }
     }
-    put_handle(p->dnn, h);
+    give_back(p->dnn, h);
     return refusal;
 }
 
@@ -359,7 +401,7 @@ enum td_code td_cudnn_convolve(const struct td_cudnn_plan *p, const struct td_cu
     if (moved == 0 && status == TD_CUDNN_SUCCESS && p->which == TD_CUDNN_FILTER_GRAD) {
         moved = move_filter(p, true, c->workspace, c->y, c->stream);
     }
-    put_handle(p->dnn, h);
+    give_back(p->dnn, h);
     TD_FAIL_IF(moved != 0, err, INTERNAL, "a filter could not be moved: %s", td_cuda_error_text(moved));
     TD_FAIL_IF(status != TD_CUDNN_SUCCESS, err, INTERNAL, "cuDNN's convolution: %s",
                api->cudnnGetErrorString(status));

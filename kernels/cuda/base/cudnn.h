@@ -29,6 +29,9 @@ struct td_cudnn_opts {
  * be used (NULL is returned then). */
 struct td_cudnn *td_cudnn_open(const struct td_cudnn_opts *o, char *said, size_t room);
 void td_cudnn_close(struct td_cudnn *dnn); /* no plan of it is left; accepts NULL */
+/* Before the device's context goes, and when there is another: as td_cublaslt_stop. */
+void td_cudnn_stop(struct td_cudnn *dnn);
+bool td_cudnn_start(struct td_cudnn *dnn);
 
 enum td_cudnn_which { TD_CUDNN_FORWARD, TD_CUDNN_INPUT_GRAD, TD_CUDNN_FILTER_GRAD };
 

@@ -3,10 +3,56 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/base/describe.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "kernels/cuda/base/device.h"
 #include "kernels/cuda/base/runtime.h"
+
+/* ------------------------------------------------------------------ its uuid */
+
+/* Of a part of a GPU (MIG) the first version of the driver's function gives the GPU's, and the second the
+ * part's; of a whole one both the same. CUDA's runtime has one of them, and does not say which. */
+struct uuid_calls {
+    int (*device)(int *device, int number);
+    int (*of_gpu)(unsigned char uuid[16], int device);
+    int (*of_part)(unsigned char uuid[16], int device);
+};
+
+static bool find(void *library, const char *name, void *function)
+{
+    void *at = dlsym(library, name);
+    memcpy(function, &at, sizeof at);
+    return at != NULL;
+}
+
+static void write_uuid(char out[48], const char *kind, const unsigned char u[16])
+{
+    (void)snprintf(out, 48, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", kind,
+                   u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
+                   u[14], u[15]);
+}
+
+static void read_uuid(int number, char out[48])
+{
+    unsigned char gpu[16], part[16];
+    struct uuid_calls call;
+    int device;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    out[0] = '\0';
+    if (library == NULL) {
+        return;
+    }
+    if (find(library, "cuDeviceGet", &call.device) && find(library, "cuDeviceGetUuid", &call.of_gpu) &&
+        find(library, "cuDeviceGetUuid_v2", &call.of_part) && call.device(&device, number) == 0 &&
+        call.of_gpu(gpu, device) == 0 && call.of_part(part, device) == 0) {
+        write_uuid(out, memcmp(gpu, part, sizeof gpu) == 0 ? "GPU" : "MIG", part);
+    }
+    (void)dlclose(library);
+}
+
+/* ------------------------------------------------------------------ the rest */
 
 /* 12040 is 12.4. */
 static void version_text(int version, char *text, size_t room)
@@ -45,6 +91,7 @@ enum td_code td_cuda_device_describe(int number, struct td_device_facts *out, st
                                     .minor = facts.minor};
     (void)snprintf(out->name, sizeof out->name, "%s", facts.name);
     (void)snprintf(out->pci, sizeof out->pci, "%s", facts.pci);
+    read_uuid(number, out->uuid);
     td_cuda_versions(&out->driver, &out->built, &capability);
     return TD_OK;
 }

@@ -16,59 +16,14 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/base/device.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 #include "core/base/mem.h"
 #include "core/run/lone.h"
-#include "kernels/cuda/base/cuda_call.h"
 #include "kernels/cuda/base/describe.h"
-#include "kernels/cuda/base/libraries.h"
-#include "kernels/cuda/base/made.h"
-#include "kernels/cuda/base/pinned.h"
+#include "kernels/cuda/base/device_impl.h"
 
-enum { GRAIN = 512 /* CUDA's */, NAME_BYTES = 32, MACHINE_BYTES = 200 };
-
-struct td_stream {
-    struct td_cuda_stream *at;
-    struct cuda_device *device;
-    bool records;      /* it is a graph's, and on no list */
-    uint64_t recorded; /* kernels of that */
-    int users;
-    uint64_t freed, gone; /* gone <= freed */
-    struct td_stream *next;
-};
-
-struct td_recording {
-    struct td_cuda_graph *at;
-    uint64_t kernels;
-};
-
-struct td_event {
-    struct td_cuda_event *at;
-    struct td_stream *stream; /* where it was recorded last, and what that had been told to free */
-    uint64_t freed;
-    struct td_event *next;
-};
-
-struct cuda_device {
-    struct td_device base;
-    char name[NAME_BYTES], machine[MACHINE_BYTES];
-    struct td_cuda_libraries libraries;
-    int number, most_streams; /* 0: any number */
-    uint64_t limit;
-    struct td_cuda_makers *makers;
-    struct td_cuda_pinned *pinned;
-    atomic_int lost; /* CUDA's error number; 0: it works */
-    atomic_uint_fast64_t graphs, graphs_made, graph_launches;
-    atomic_uint_fast64_t launches, copies[TD_COPY_KINDS], copied[TD_COPY_KINDS];
-    pthread_mutex_t mu; /* guards what follows */
-    uint64_t held, most;
-    struct td_stream *streams;
-    int n_streams;
-    struct td_event *events; /* idle */
-};
+enum { GRAIN = 512 /* CUDA's */ };
 
 struct td_cuda_stream *td_cuda_stream_of(const struct td_call *c)
 {
@@ -97,9 +52,8 @@ const struct td_cuda_libraries *td_cuda_libraries_of(const struct td_device *d)
 
 bool td_cuda_device_library(const struct td_device *d, int i, char *text, size_t room, bool *there)
 {
-    const bool is_one = i < TD_CUDA_LIBRARIES;
-    *there = is_one && td_cuda_libraries_tell(&self(d)->libraries, i, text, room);
-    return is_one;
+    *there = i < TD_CUDA_LIBRARIES && td_cuda_libraries_tell(&self(d)->libraries, i, text, room);
+    return i < TD_CUDA_LIBRARIES;
 }
 
 /* ------------------------------------------------------------------ errors */
@@ -131,6 +85,29 @@ static enum td_code alive(struct cuda_device *d, struct td_err *err)
     TD_FAIL_IF(lost != 0, err, UNAVAILABLE, "%s is out of service since an error of CUDA's: %s (%s)", d->name,
                td_cuda_error_text(lost), td_cuda_error_name(lost));
     return TD_OK;
+}
+
+/* Before a call of CUDA's by somebody who may have no stream open, about what is of this context. False: it
+ * is gone, or of no use to this process, and CUDA need not be asked. */
+static bool enter(struct cuda_device *d, unsigned context)
+{
+    pthread_mutex_lock(&d->mu);
+    const bool works = context == atomic_load(&d->context) && atomic_load(&d->lost) == 0;
+    d->calls += works;
+    pthread_mutex_unlock(&d->mu);
+    return works;
+}
+
+static void leave(struct cuda_device *d)
+{
+    pthread_mutex_lock(&d->mu);
+    d->calls--;
+    pthread_mutex_unlock(&d->mu);
+}
+
+static unsigned context_of(const struct td_device *dev)
+{
+    return atomic_load(&self(dev)->context);
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -196,23 +173,32 @@ static enum td_code allocate(const struct td_device *dev, struct td_stream *stre
     return TD_OK;
 }
 
-static void release(const struct td_device *dev, void *p, size_t bytes, struct td_stream *stream)
+static void release(const struct td_device *dev, void *p, size_t bytes, struct td_stream *stream,
+                    unsigned context)
 {
     struct cuda_device *d = self(dev);
+    const uint64_t whole = whole_bytes(bytes);
     struct td_err ignored = {0};
-    (void)checked(d, td_cuda_free(d->number, stream == NULL ? NULL : stream->at, p), "freeing", &ignored);
-    if (stream == NULL) {
-        discharge(d, whole_bytes(bytes));
-        return;
+    if (enter(d, context)) {
+        (void)checked(d, td_cuda_free(d->number, stream == NULL ? NULL : stream->at, p), "freeing", &ignored);
+        leave(d);
     }
     pthread_mutex_lock(&d->mu);
-    stream->freed += whole_bytes(bytes);
+    if (context == context_of(dev)) { /* else it was counted out with all of that */
+        d->held -= stream == NULL ? whole : 0;
+        *(stream == NULL ? &d->held : &stream->freed) += stream == NULL ? 0 : whole;
+    }
     pthread_mutex_unlock(&d->mu);
 }
 
 static void *pin(const struct td_device *dev, size_t bytes, const void *from)
 {
-    void *p = td_cuda_pinned_take(self(dev)->pinned, bytes);
+    struct cuda_device *d = self(dev);
+    if (!enter(d, context_of(dev))) {
+        return NULL;
+    }
+    void *p = td_cuda_pinned_take(d->pinned, bytes);
+    leave(d);
     if (p != NULL && from != NULL) {
         td_cuda_host_fill(p, from, bytes);
     }
@@ -221,7 +207,13 @@ static void *pin(const struct td_device *dev, size_t bytes, const void *from)
 
 static void unpin(const struct td_device *dev, void *p, size_t bytes)
 {
-    td_cuda_pinned_give(self(dev)->pinned, p, bytes, atomic_load(&self(dev)->lost) != 0);
+    struct cuda_device *d = self(dev);
+    const bool works =
+        enter(d, context_of(dev)); /* it is of this one: none goes while somebody has a block */
+    td_cuda_pinned_give(d->pinned, p, bytes, !works);
+    if (works) {
+        leave(d);
+    }
 }
 
 /* ------------------------------------------------------------------ work */
@@ -277,6 +269,12 @@ static struct td_stream *least_used(const struct cuda_device *d)
     return least != NULL && least->users > 0 && may_grow ? NULL : least;
 }
 
+/* Under mu: CUDA's, where this context has none yet. */
+static enum td_code renew(struct cuda_device *d, struct td_stream *s, struct td_err *err)
+{
+    return s->at != NULL ? TD_OK : checked(d, td_cuda_stream_new(d->number, &s->at), "opening a stream", err);
+}
+
 /* Under mu. */
 static enum td_code add_stream(struct cuda_device *d, struct td_stream **out, struct td_err *err)
 {
@@ -284,7 +282,7 @@ static enum td_code add_stream(struct cuda_device *d, struct td_stream **out, st
     if (s == NULL) {
         return td_no_memory(err, sizeof *s, "a stream");
     }
-    if (checked(d, td_cuda_stream_new(d->number, &s->at), "opening a stream", err)) {
+    if (renew(d, s, err)) {
         td_free(s);
         return err->code;
     }
@@ -299,10 +297,11 @@ static enum td_code add_stream(struct cuda_device *d, struct td_stream **out, st
 static enum td_code stream_open(const struct td_device *dev, struct td_stream **out, struct td_err *err)
 {
     struct cuda_device *d = self(dev);
-    TD_TRY(alive(d, err));
     pthread_mutex_lock(&d->mu);
     struct td_stream *s = least_used(d);
-    const enum td_code rc = s == NULL ? add_stream(d, &s, err) : TD_OK;
+    enum td_code rc =
+        alive(d, err); /* under mu: none is opened any more once the device was seen to be lost */
+    rc = rc ? rc : s == NULL ? add_stream(d, &s, err) : renew(d, s, err);
     if (rc == TD_OK) {
         s->users++;
         *out = s;
@@ -334,11 +333,7 @@ static enum td_code event_open(const struct td_device *dev, struct td_event **ou
         if (e == NULL) {
             return td_no_memory(err, sizeof *e, "an event");
         }
-        const enum td_code rc = checked(d, td_cuda_event_new(d->number, &e->at), "making an event", err);
-        if (rc) {
-            td_free(e);
-            return rc;
-        }
+        *e = (struct td_event){.context = context_of(dev)};
     }
     *out = e;
     return TD_OK;
@@ -353,16 +348,29 @@ static void event_close(const struct td_device *dev, struct td_event *e)
     pthread_mutex_unlock(&d->mu);
 }
 
+/* CUDA's, where this context has none yet: the calling thread has a stream open. */
+static enum td_code make_event(struct cuda_device *d, struct td_event *e, struct td_err *err)
+{
+    const unsigned context = atomic_load(&d->context);
+    if (e->at != NULL && e->context == context) {
+        return TD_OK;
+    }
+    e->at = NULL;
+    e->context = context;
+    return checked(d, td_cuda_event_new(d->number, &e->at), "making an event", err);
+}
+
 static enum td_code event_record(const struct td_device *dev, struct td_stream *stream,
                                  struct td_event *event, struct td_err *err)
 {
     struct cuda_device *d = self(dev);
+    enum td_code rc = make_event(d, event, err);
     pthread_mutex_lock(&d->mu);
     event->stream = stream;
     event->freed = stream->freed;
     pthread_mutex_unlock(&d->mu);
-    const enum td_code rc =
-        checked(d, td_cuda_event_record(d->number, event->at, stream->at), "recording an event", err);
+    rc = rc ? rc
+            : checked(d, td_cuda_event_record(d->number, event->at, stream->at), "recording an event", err);
     if (rc) {
         (void)td_cuda_stream_wait(d->number, stream->at);
     }
@@ -372,6 +380,8 @@ static enum td_code event_record(const struct td_device *dev, struct td_stream *
 static enum td_code event_wait(const struct td_device *dev, struct td_event *event, struct td_err *err)
 {
     struct cuda_device *d = self(dev);
+    TD_FAIL_IF(event->context != atomic_load(&d->context), err, UNAVAILABLE,
+               "%s was restarted, and what was queued there before is gone", d->name);
     TD_TRY(checked(d, td_cuda_event_wait(d->number, event->at), "waiting for the GPU", err));
     pthread_mutex_lock(&d->mu);
     has_freed(d, event->stream, event->freed);
@@ -417,7 +427,7 @@ static enum td_code graph_end(const struct td_device *dev, struct td_stream *s, 
         rc = td_no_memory(err, sizeof *r, "a graph");
     }
     if (rc == TD_OK) {
-        *r = (struct td_recording){.at = graph, .kernels = s->recorded};
+        *r = (struct td_recording){.at = graph, .kernels = s->recorded, .context = context_of(dev)};
         atomic_fetch_add(&d->graphs, 1);
         atomic_fetch_add(&d->graphs_made, 1);
     } else {
@@ -443,8 +453,10 @@ static enum td_code graph_launch(const struct td_device *dev, struct td_stream *
 static void graph_free(const struct td_device *dev, struct td_recording *r)
 {
     struct cuda_device *d = self(dev);
-    struct td_err ignored = {0};
-    (void)checked(d, td_cuda_graph_free(d->number, r->at), "freeing a graph", &ignored);
+    if (enter(d, r->context)) {
+        (void)td_cuda_graph_free(d->number, r->at); /* an error that stays shows again in the next call */
+        leave(d);
+    }
     atomic_fetch_sub(&d->graphs, 1);
     td_free(r);
 }
@@ -497,6 +509,7 @@ enum td_code td_cuda_device_open(const struct td_device_opts *o, struct td_devic
                                  .kernels = TD_CUDA,
                                  .allocate = allocate,
                                  .release = release,
+                                 .context = context_of,
                                  .copy = copy,
                                  .launch = launch,
                                  .stream_open = stream_open,
@@ -530,13 +543,17 @@ void td_cuda_device_close(struct td_device *dev)
     while (d->streams != NULL) {
         struct td_stream *s = d->streams;
         d->streams = s->next;
-        (void)td_cuda_stream_free(s->at);
+        if (s->at != NULL) {
+            (void)td_cuda_stream_free(s->at);
+        }
         td_free(s);
     }
     while (d->events != NULL) {
         struct td_event *e = d->events;
         d->events = e->next;
-        (void)td_cuda_event_free(e->at);
+        if (e->at != NULL && e->context == context_of(dev)) {
+            (void)td_cuda_event_free(e->at);
+        }
         td_free(e);
     }
     td_cuda_makers_free(d->makers);

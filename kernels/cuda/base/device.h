@@ -4,7 +4,7 @@
  * given back and the allocation is tried once more; then the run that asked fails with RESOURCE_EXHAUSTED,
  * and no other. Runs share a number of streams, or have one each; these and events are kept for the next run.
  * An error that leaves the GPU unusable for this process is remembered: from then on everything asked of the
- * device fails with UNAVAILABLE.
+ * device fails with UNAVAILABLE, until it was restarted (device_restart.c).
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CUDA_BASE_DEVICE_H
@@ -16,6 +16,7 @@
 TD_MUST enum td_code td_cuda_device_open(const struct td_device_opts *o, struct td_device **out,
                                          struct td_err *err);
 void td_cuda_device_close(struct td_device *d);
+TD_MUST enum td_code td_cuda_device_restart(struct td_device *d, unsigned wait_ms, struct td_err *err);
 bool td_cuda_device_library(const struct td_device *d, int i, char *text, size_t room, bool *there);
 void td_cuda_device_count(const struct td_device *d, struct td_device_counts *out);
 

@@ -35,6 +35,22 @@ void td_cuda_libraries_close(struct td_cuda_libraries *l)
     *l = (struct td_cuda_libraries){.cublaslt = NULL};
 }
 
+void td_cuda_libraries_stop(struct td_cuda_libraries *l)
+{
+    if (l->cublaslt != NULL) {
+        td_cublaslt_stop(l->cublaslt);
+    }
+    if (l->cudnn != NULL) {
+        td_cudnn_stop(l->cudnn);
+    }
+}
+
+bool td_cuda_libraries_start(struct td_cuda_libraries *l)
+{
+    return (l->cublaslt == NULL || td_cublaslt_start(l->cublaslt)) &&
+           (l->cudnn == NULL || td_cudnn_start(l->cudnn));
+}
+
 bool td_cuda_libraries_tell(const struct td_cuda_libraries *l, int i, char *text, size_t room)
 {
     static const struct {

@@ -20,6 +20,9 @@ struct td_cuda_libraries {
 
 /* limit: bytes that models may hold, of which a call's workspace is to be a small part. */
 void td_cuda_libraries_open(int device, bool tf32, uint64_t limit, struct td_cuda_libraries *out);
+/* Before the device's context goes, and when there is another; false: one does not come back. */
+void td_cuda_libraries_stop(struct td_cuda_libraries *l);
+bool td_cuda_libraries_start(struct td_cuda_libraries *l);
 void td_cuda_libraries_close(struct td_cuda_libraries *l); /* of a zeroed one too */
 /* For the log: what library i is for and what became of it; false: it is not there. */
 bool td_cuda_libraries_tell(const struct td_cuda_libraries *l, int i, char *text, size_t room);

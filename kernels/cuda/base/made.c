@@ -91,6 +91,25 @@ void td_cuda_makers_free(struct td_cuda_makers *m)
     td_free(m);
 }
 
+void td_cuda_makers_retry(struct td_cuda_makers *m)
+{
+    if (m == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&m->mu);
+    for (struct entry **at = &m->all; *at != NULL;) {
+        struct entry *e = *at;
+        if (e->state != FAILED || e->users > 0) {
+            at = &e->next;
+            continue;
+        }
+        *at = e->next;
+        m->n--;
+        entry_free(e);
+    }
+    (void)pthread_mutex_unlock(&m->mu);
+}
+
 /* ------------------------------------------------------------------ making one */
 
 /* Returns new: what code depends on. */

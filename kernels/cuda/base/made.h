@@ -28,6 +28,8 @@ struct td_cuda_makers; /* of one GPU */
  * memory. */
 struct td_cuda_makers *td_cuda_makers_new(int device, int capability, const char *dir);
 void td_cuda_makers_free(struct td_cuda_makers *m); /* nothing of it may be in use; accepts NULL */
+/* What could not be made may be tried again: the device was lost, and works now. Accepts NULL. */
+void td_cuda_makers_retry(struct td_cuda_makers *m);
 
 /* Two kernels of one source. */
 struct td_cuda_made {

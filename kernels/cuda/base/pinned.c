@@ -161,7 +161,11 @@ void td_cuda_pinned_give(struct td_cuda_pinned *p, void *block, size_t bytes, bo
         p->idle[c] = block;
     }
     p->counts.used -= class_bytes(c);
-    p->closed ? shrink(p, 0) : look_at_shortages(p);
+    if (p->closed) {
+        shrink(p, 0);
+    } else if (!lost) {
+        look_at_shortages(p);
+    }
     const bool last = --p->out == 0 && p->closed;
     pthread_mutex_unlock(&p->mu);
     if (last) {
@@ -182,6 +186,16 @@ void td_cuda_pinned_close(struct td_cuda_pinned *p, void (*gone)(void *ctx), voi
     if (last) {
         end(p);
     }
+}
+
+void td_cuda_pinned_forget(struct td_cuda_pinned *p)
+{
+    pthread_mutex_lock(&p->mu);
+    memset(p->idle, 0, sizeof p->idle);
+    const uint64_t held = p->counts.held;
+    p->counts.held = 0;
+    pthread_mutex_unlock(&p->mu);
+    td_budget_give(held);
 }
 
 struct td_cuda_pinned_counts td_cuda_pinned_count(struct td_cuda_pinned *p)

@@ -30,8 +30,10 @@ TD_MUST enum td_code td_cuda_pinned_new(int device, uint64_t limit, struct td_cu
 void td_cuda_pinned_close(struct td_cuda_pinned *p, void (*gone)(void *ctx), void *ctx);
 void *td_cuda_pinned_take(struct td_cuda_pinned *p, size_t bytes);
 /* bytes: as many as were asked for. lost: the GPU is, so that nobody can wait for copies that are queued: the
- * block stays as it is, held until the process ends, and counts towards the limit. */
+ * block stays as it is until the process ends or td_cuda_pinned_forget, and counts towards the limit. */
 void td_cuda_pinned_give(struct td_cuda_pinned *p, void *block, size_t bytes, bool lost);
+/* The context is gone that all blocks were of; nobody has one. */
+void td_cuda_pinned_forget(struct td_cuda_pinned *p);
 struct td_cuda_pinned_counts td_cuda_pinned_count(struct td_cuda_pinned *p);
 
 #endif

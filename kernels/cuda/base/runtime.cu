@@ -119,6 +119,15 @@ int td_cuda_wait_asleep(int device)
     return said(cudaInitDevice(device, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid));
 }
 
+/* The first call may tell of the error that the second is to take away. */
+int td_cuda_reset(int device)
+{
+    (void)cudaSetDevice(device);
+    const cudaError_t error = cudaDeviceReset();
+    (void)cudaGetLastError();
+    return static_cast<int>(error);
+}
+
 int td_cuda_allocate(int device, td_cuda_stream *stream, size_t bytes, void **out)
 {
     return on(device, [&] { return cudaMallocAsync(out, bytes, of(stream)); });

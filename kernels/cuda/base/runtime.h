@@ -71,6 +71,10 @@ int td_cuda_use(int device);
 int td_cuda_describe(int device, struct td_cuda_facts *out);
 /* Before anything else that is asked of it: threads that wait for it, in whatever call, sleep meanwhile. */
 int td_cuda_wait_asleep(int device);
+/* All that this process has of it is gone: memory, also pinned of the host's that was allocated for it,
+ * streams, events, graphs, and the errors that stay, unless CUDA says no. Code that was loaded stays. */
+int td_cuda_reset(int device);
+enum { TD_CUDA_UNKNOWN = 999 }; /* cudaErrorUnknown */
 
 /* In the stream's order: usable by what is queued behind it. Freed bytes are kept for the next to ask, up to
  * what td_cuda_keep says, or given back by td_cuda_trim. */

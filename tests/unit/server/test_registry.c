@@ -19,6 +19,7 @@ struct td_servable {
     int64_t version;
 };
 static atomic_int n_live, n_loads;
+static struct td_replicas replicas; /* everybody's: on the host, until a test says otherwise */
 
 enum td_code td_servable_load(const char *name, int64_t version, const char *dir,
                               const struct td_servable_opts *opts, struct td_servable **out,
@@ -80,6 +81,12 @@ const char *td_servable_name(const struct td_servable *s)
 {
     (void)s;
     return "m";
+}
+
+const struct td_replicas *td_servable_replicas(const struct td_servable *s)
+{
+    (void)s;
+    return &replicas;
 }
 
 bool td_servable_in_use(const struct td_servable *s)
@@ -276,6 +283,34 @@ TEST(one_bad_model_does_not_block_another)
     err = (struct td_err){0};
     CHECK_INT(td_registry_status(r, "missing", 0, &rows, &n, &err), TD_NOT_FOUND);
     CHECK_STR(err.msg, "Could not find any versions of model missing");
+    stop(r);
+}
+
+static enum td_code lost(const struct td_device *d, struct td_event **out, struct td_err *e)
+{
+    (void)d;
+    (void)out;
+    TD_FAIL(e, UNAVAILABLE, "it is lost");
+}
+
+TEST(a_model_whose_devices_are_lost_is_not_ready)
+{
+    const struct td_device device = {.event_open = lost};
+    struct td_registry *r = start(0);
+    char *missing = NULL;
+    make("m/1");
+    const struct td_model_config c = config("m");
+    CHECK_OK(td_registry_configure(r, &c, 1, true, &err));
+    CHECK(td_registry_ready(r, NULL) && !td_registry_lost(r, "m"));
+    replicas.n = 2; /* one of two: the host has no device */
+    replicas.at[0].device = &device;
+    CHECK(td_registry_ready(r, NULL));
+    replicas.at[1].device = &device;
+    CHECK(!td_registry_ready(r, &missing) && td_registry_lost(r, "m") && !td_registry_lost(r, "other"));
+    CHECK_STR(missing, "m");
+    td_free(missing);
+    replicas = (struct td_replicas){.n = 0};
+    CHECK(td_registry_ready(r, NULL));
     stop(r);
 }
 
@@ -528,6 +563,6 @@ TEST_MAIN(RUN(who_waits_does_so_for_the_work_at_hand) RUN(few_wait_at_once) RUN(
                       RUN(the_latest_version_is_served_and_swapped)
                           RUN(a_bad_version_keeps_the_old_one_and_its_error)
                               RUN(one_bad_model_does_not_block_another) RUN(policies_choose_versions)
-                                  RUN(labels_name_versions) RUN(bad_lists_change_nothing)
-                                      RUN(swapping_leaves_no_gap)
+                                  RUN(a_model_whose_devices_are_lost_is_not_ready) RUN(labels_name_versions)
+                                      RUN(bad_lists_change_nothing) RUN(swapping_leaves_no_gap)
                                           RUN(what_serves_of_another_folder_outlives_a_bad_one))
