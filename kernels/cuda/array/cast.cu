@@ -1,11 +1,11 @@
-/* kernels/cuda/array/cast.cu - numbers as those of another type, a thread an element.
+/* kernels/cuda/array/cast.cu - numbers as those of another type, a thread some neighbours.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/array/cast.h"
 
 #include <type_traits>
 
-#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/several.cuh"
 
 namespace
 {
@@ -46,11 +46,27 @@ template <class W> struct as<__nv_bfloat16, W> {
     __device__ static __nv_bfloat16 of(W x) { return __float2bfloat16_rn(static_cast<float>(x)); }
 };
 
-template <class T, class R> __global__ void cast(const T *x, R *y, int64_t n)
+template <class R, class T> __device__ R casted(T x)
 {
-    for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
-        const auto v = td_cuda_load(x[i]);
-        y[i] = as<R, std::remove_const_t<decltype(v)>>::of(v);
+    using W = decltype(td_cuda_load(x));
+    return as<R, W>::of(td_cuda_load(x));
+}
+
+template <class T, class R> __global__ void cast(const T *x, R *y, int64_t n, bool several)
+{
+    constexpr int N = td_cuda_at_once<T, R>;
+    const int64_t whole = several ? n / N : 0;
+    for (int64_t i = td_cuda_first(); i < whole; i += td_cuda_stride()) {
+        const td_cuda_several<T, N> from = td_cuda_read<N>(x + i * N);
+        td_cuda_several<R, N> to;
+        TD_UNROLL
+        for (int k = 0; k < N; k++) {
+            to.v[k] = casted<R>(from.v[k]);
+        }
+        td_cuda_write(y + i * N, to);
+    }
+    for (int64_t i = whole * N + td_cuda_first(); i < n; i += td_cuda_stride()) {
+        y[i] = casted<R>(x[i]);
     }
 }
 
@@ -71,8 +87,11 @@ template <class T> struct run_to {
     call c;
     template <class R> int operator()(R) const
     {
-        return td_cuda_over(cast<T, R>, c.n, c.stream, static_cast<const T *>(c.x), static_cast<R *>(c.y),
-                            c.n);
+        constexpr int N = td_cuda_at_once<T, R>;
+        const T *const x = static_cast<const T *>(c.x);
+        R *const y = static_cast<R *>(c.y);
+        const bool several = td_cuda_lies_for<N>(x) && td_cuda_lies_for<N>(y);
+        return td_cuda_over(cast<T, R>, several ? (c.n + N - 1) / N : c.n, c.stream, x, y, c.n, several);
     }
 };
 

@@ -1,6 +1,6 @@
-/* kernels/cuda/math/elementwise.cuh - the kernels of elementwise.cu and of integers.cu: a thread an element,
- * neighbours by neighbours, so that reads and writes of a warp are one run of bytes, but for operands that
- * are repeated.
+/* kernels/cuda/math/elementwise.cuh - the kernels of elementwise.cu and of integers.cu: a thread some
+ * elements that lie together (several.cuh), or one, neighbours by neighbours, so that reads and writes of a
+ * warp are one run of bytes, but for operands that are repeated.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CUDA_MATH_ELEMENTWISE_CUH
@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/math/elementwise.h"
 #include "kernels/cuda/base/scalar.cuh"
+#include "kernels/cuda/base/several.cuh"
 
 namespace
 {
@@ -24,10 +25,26 @@ namespace
 #define COUNT(op, types, value) VALUE_OF_ONE(op, uint8_t, value)
 #include "kernels/cuda/math/unary.def"
 
-template <class Op, class T, class R> __global__ void unary(const T *x, R *y, int64_t n)
+template <class Op, class R, class T> __device__ R made_of(T x)
 {
-    for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
-        y[i] = td_cuda_store<R>::of(Op::template of<T>(td_cuda_load(x[i])));
+    return td_cuda_store<R>::of(Op::template of<T>(td_cuda_load(x)));
+}
+
+template <class Op, class T, class R> __global__ void unary(const T *x, R *y, int64_t n, bool several)
+{
+    constexpr int N = td_cuda_at_once<T, R>;
+    const int64_t whole = several ? n / N : 0;
+    for (int64_t i = td_cuda_first(); i < whole; i += td_cuda_stride()) {
+        const td_cuda_several<T, N> from = td_cuda_read<N>(x + i * N);
+        td_cuda_several<R, N> to;
+        TD_UNROLL
+        for (int k = 0; k < N; k++) {
+            to.v[k] = made_of<Op, R>(from.v[k]);
+        }
+        td_cuda_write(y + i * N, to);
+    }
+    for (int64_t i = whole * N + td_cuda_first(); i < n; i += td_cuda_stride()) {
+        y[i] = made_of<Op, R>(x[i]);
     }
 }
 
@@ -42,8 +59,12 @@ template <class Op, class R> struct run_unary {
     template <class T> int operator()(T) const
     {
         using result = result_of<R, T>;
-        return td_cuda_over(unary<Op, T, result>, n, stream, static_cast<const T *>(x),
-                            static_cast<result *>(y), n);
+        constexpr int N = td_cuda_at_once<T, result>;
+        const T *const from = static_cast<const T *>(x);
+        result *const to = static_cast<result *>(y);
+        const bool several = td_cuda_lies_for<N>(from) && td_cuda_lies_for<N>(to);
+        return td_cuda_over(unary<Op, T, result>, several ? (n + N - 1) / N : n, stream, from, to, n,
+                            several);
     }
 };
 
@@ -57,12 +78,43 @@ template <class Op, class R> struct run_unary {
 #define COMPARE(op, types, value) VALUE_OF_TWO(op, bool, value)
 #include "kernels/cuda/math/binary.def"
 
-template <class Op, class T, class R>
-__global__ void binary(struct td_cuda_steps s, const T *a, const T *b, R *y, int64_t n)
+template <class Op, class R, class T> __device__ R made_of(T a, T b)
 {
-    for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
+    return td_cuda_store<R>::of(Op::template of<T>(td_cuda_load(a), td_cuda_load(b)));
+}
+
+/* N neighbours, or as often the same. */
+template <int N, class T> __device__ td_cuda_several<T, N> read_or_repeat(const T *x, int64_t step)
+{
+    if (step == 1) {
+        return td_cuda_read<N>(x);
+    }
+    td_cuda_several<T, N> all;
+    TD_UNROLL
+    for (int k = 0; k < N; k++) {
+        all.v[k] = *x;
+    }
+    return all;
+}
+
+template <class Op, class T, class R>
+__global__ void binary(struct td_cuda_steps s, const T *a, const T *b, R *y, int64_t n, bool several)
+{
+    constexpr int N = td_cuda_at_once<T, R>;
+    for (int64_t i = td_cuda_first() * N; several && i < n; i += td_cuda_stride() * N) {
         const td_cuda_place at = td_cuda_place_of(s, i);
-        y[i] = td_cuda_store<R>::of(Op::template of<T>(td_cuda_load(a[at.a]), td_cuda_load(b[at.b])));
+        const td_cuda_several<T, N> p = read_or_repeat<N>(a + at.a, s.a[0]);
+        const td_cuda_several<T, N> q = read_or_repeat<N>(b + at.b, s.b[0]);
+        td_cuda_several<R, N> to;
+        TD_UNROLL
+        for (int k = 0; k < N; k++) {
+            to.v[k] = made_of<Op, R>(p.v[k], q.v[k]);
+        }
+        td_cuda_write(y + i, to);
+    }
+    for (int64_t i = td_cuda_first(); !several && i < n; i += td_cuda_stride()) {
+        const td_cuda_place at = td_cuda_place_of(s, i);
+        y[i] = made_of<Op, R>(a[at.a], b[at.b]);
     }
 }
 
@@ -79,8 +131,14 @@ template <class Op, class R> struct run_binary {
     template <class T> int operator()(T) const
     {
         using result = result_of<R, T>;
-        return td_cuda_over(binary<Op, T, result>, p.n, p.stream, *p.steps, static_cast<const T *>(p.a),
-                            static_cast<const T *>(p.b), static_cast<result *>(p.y), p.n);
+        constexpr int N = td_cuda_at_once<T, result>;
+        const T *const a = static_cast<const T *>(p.a), *const b = static_cast<const T *>(p.b);
+        result *const y = static_cast<result *>(p.y);
+        const bool several = td_cuda_steps_for<N>(*p.steps, p.steps->a) && td_cuda_lies_for<N>(a) &&
+                             td_cuda_steps_for<N>(*p.steps, p.steps->b) && td_cuda_lies_for<N>(b) &&
+                             td_cuda_lies_for<N>(y);
+        return td_cuda_over(binary<Op, T, result>, several ? p.n / N : p.n, p.stream, *p.steps, a, b, y, p.n,
+                            several);
     }
 };
 
