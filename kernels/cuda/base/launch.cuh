@@ -5,12 +5,13 @@
  *                                           aligned to 16 bytes
  *   TD_UNROLL                               before a loop: no turn is a jump, however long it is
  *   TD_ROLLED                               before a loop: it is written once, what is seldom done
- *   td_cuda_first, td_cuda_stride           in a kernel: the thread's first element, and how far to the next
- *   td_cuda_place_of(steps, i)              in a kernel: where element i is in two operands
- *   td_cuda_over(kernel, n, stream, ...)    launches it with a thread an element, or fewer that go round
- *   td_cuda_blocks(kernel, n, stream, ...)  with so many blocks, or fewer that go round
- *   td_cuda_blocks_of<EACH>(kernel, n, bytes, stream, ..)
- *                                           of so many threads, and bytes of dynamic shared memory
+ * TD_NOT_INLINE                           a function that is called, so that its registers are not the
+ * caller's td_cuda_first, td_cuda_stride           in a kernel: the thread's first element, and how far to
+ * the next td_cuda_place_of(steps, i)              in a kernel: where element i is in two operands
+ * td_cuda_over(kernel, n, stream, ...)    launches it with a thread an element, or fewer that go round
+ * td_cuda_blocks(kernel, n, stream, ...)  with so many blocks, or fewer that go round
+ * td_cuda_blocks_of<EACH>(kernel, n, bytes, stream, ..) of so many threads, and bytes of dynamic shared
+ * memory
  *
  * Arithmetic: half and bfloat16 are computed in float (td_cuda_wide), as the CPU has it. nvcc is told
  * -ftz=true: denormal floats are zeros, as the host's kernels have it (core/base/float_mode.h).
@@ -38,6 +39,10 @@ extern __shared__ __align__(16) unsigned char td_dynamic_shared_bytes[];
 #define TD_ROLLED
 #define TD_DYNAMIC_SHARED(T, name) T *const name = static_cast<T *>(host_cuda::dynamic_shared())
 #endif
+
+/* CUDA's __noinline__ by what it stands for: standard headers use the same word, and do not stand a macro
+ * of it. */
+#define TD_NOT_INLINE __attribute__((noinline))
 
 constexpr int THREADS = 256;
 constexpr int64_t MOST_BLOCKS = 4096; /* enough for any GPU's processors */

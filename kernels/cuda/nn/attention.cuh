@@ -96,7 +96,7 @@ __device__ inline bool td_cuda_attention_again(const td_cuda_attention &a, float
 
 /* Column d of its result. */
 template <class T>
-__device__ __noinline__ void td_cuda_attention_put_again(const td_cuda_attention &a,
+__device__ TD_NOT_INLINE void td_cuda_attention_put_again(const td_cuda_attention &a,
                                                          const td_cuda_attention_bases &b, int64_t t,
                                                          int64_t d)
 {
