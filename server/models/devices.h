@@ -63,7 +63,6 @@ struct td_devices_list td_devices_opened(const struct td_devices *d);
 /* What its devices sum with those of other processes; NULL: nothing. */
 const struct td_device_groups *td_devices_groups(const struct td_devices *d);
 
-/* How many there are, and one of them, from 0. */
 /* NOT_FOUND; FAILED_PRECONDITION: the device of that name is in service. *number: CUDA's. */
 TD_MUST enum td_code td_devices_lost(const struct td_devices *d, const char *name, int *number,
                                      struct td_err *err);
@@ -71,6 +70,7 @@ TD_MUST enum td_code td_devices_lost(const struct td_devices *d, const char *nam
  * has it. *out: it, borrowed. */
 TD_MUST enum td_code td_devices_restart(const struct td_devices *d, const char *name, unsigned wait_ms,
                                         const struct td_device **out, struct td_err *err);
+/* How many there are, and one of them, from 0. */
 int td_devices_number(const struct td_devices *d);
 void td_devices_state(const struct td_devices *d, int i, struct td_device_state *out);
 /* Why there is none; "" where there is one. */
