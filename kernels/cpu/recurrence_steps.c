@@ -14,6 +14,10 @@
  * Where there are several rows, and U is small, each thread has some of the rows instead, and waits for
  * nobody.
  *
+ * Every other step goes through its parts from the last to the first: where U does not fit into a cache, what
+ * a step has read last is still there when the next begins. In one order it would have been driven out by
+ * then, all of it.
+ *
  * Threads: counters are atomic; a part writes its own units of h, c and p, and reads what the phases before
  * have left, which are done.
  *
@@ -224,6 +228,7 @@ static void gru_behind(const struct td_recurrence_steps *s, const struct row *r,
 /* Units [from, to) of rows [row, end). */
 struct area {
     int64_t from, to, row, end;
+    int64_t next; /* the first unit of the part that is likely to be next; negative: nobody knows */
 };
 
 struct product {
@@ -236,8 +241,8 @@ struct product {
 static const float *panel_behind(const struct td_recurrence_steps *s, const struct product *p,
                                  const struct area *w, int64_t at)
 {
-    const int64_t next = at + s->units < p->gates * s->units ? at + s->units : w->to;
-    return next > at || w->to < s->units ? p->u + next * p->depth : NULL;
+    const int64_t next = at + s->units < p->gates * s->units ? at + s->units : w->next;
+    return next >= 0 ? p->u + next * p->depth : NULL;
 }
 
 /* The area of each gate of a U. */
@@ -256,7 +261,7 @@ static void multiply(const struct td_recurrence_steps *s, const struct product *
         g.b = p->u + at * (p->depth > 0 ? p->depth : 1); /* panels follow each other */
         g.c = p->out + w->row * width + at;
         if (p->depth > 0) {
-            td_gemm_panels(&g, panel_behind(s, p, w, at));
+            td_gemm_panels(&g, all ? NULL : panel_behind(s, p, w, at));
         } else {
             td_gemm_small(&g);
         }
@@ -323,8 +328,16 @@ static void run_part(const struct td_recurrence_steps *s, int64_t phase, struct 
 /* ------------------------------------------------------------------ all steps */
 
 enum { MOST_SHARES = 16, PATIENCE_NS = 50000 };
-/* Rows worth a thread of their own, and how much of U each thread may read whole: what its cache holds. */
-enum { LEAST_ROWS = 4, BYTES_OF_ALL = 512 << 10 };
+/* Rows worth a thread of their own, and how much of U each thread may read whole: what its cache holds. Of more
+ * rows than MOST_ROWS, reading U is not what a step takes. */
+enum { LEAST_ROWS = 4, MOST_ROWS = 16, BYTES_OF_ALL = 512 << 10 };
+
+/* U, of all gates. */
+static size_t bytes_of_all(const struct td_recurrence_steps *s)
+{
+    return (size_t)(td_cell_gates(s->cell) + phases(s) - 1) * (size_t)s->units * (size_t)s->units *
+           sizeof(float);
+}
 
 /* Tickets k of a share: part first + k % n of phase k / n. */
 struct share {
@@ -345,14 +358,20 @@ struct team {
     atomic_bool stop, helped;
 };
 
+/* The k-th of n parts: from the first to the last in even steps, and back in odd ones. */
+static int64_t part_of(const struct td_recurrence_steps *s, int64_t phase, int64_t k, int64_t n)
+{
+    return phase / phases(s) % 2 == 0 ? k : n - 1 - k;
+}
+
 /* The next part of a share's in this phase; -1: all are taken. */
-static int64_t take(struct share *a, int64_t phase)
+static int64_t take(const struct team *t, struct share *a, int64_t phase)
 {
     long long k = atomic_load_explicit(&a->next, memory_order_relaxed);
     while (k < (phase + 1) * a->n) {
         if (atomic_compare_exchange_weak_explicit(&a->next, &k, k + 1, memory_order_relaxed,
                                                   memory_order_relaxed)) {
-            return a->first + k % a->n;
+            return a->first + part_of(t->s, phase, k % a->n, a->n);
         }
     }
     return -1;
@@ -363,7 +382,7 @@ static int64_t take_others(struct team *t, int64_t phase, bool impatient)
 {
     for (int i = 0; i < t->n_shares; i++) {
         if (impatient || !atomic_load_explicit(&t->share[i].held, memory_order_relaxed)) {
-            const int64_t part = take(&t->share[i], phase);
+            const int64_t part = take(t, &t->share[i], phase);
             if (part >= 0) {
                 return part;
             }
@@ -372,9 +391,20 @@ static int64_t take_others(struct team *t, int64_t phase, bool impatient)
     return -1;
 }
 
+/* A part of some rows, and its neighbour, which its thread is likely to have next. */
+static struct area part_area(const struct team *t, int64_t phase, int64_t part, int64_t row, int64_t end)
+{
+    const int64_t next = part + (part_of(t->s, phase, 0, 2) == 0 ? 1 : -1);
+    return (struct area){.from = part * t->units,
+                         .to = (part + 1) * t->units,
+                         .row = row,
+                         .end = end,
+                         .next = next < t->parts ? next * t->units : -1};
+}
+
 static void run_one(struct team *t, int64_t phase, int64_t part, int who)
 {
-    run_part(t->s, phase, (struct area){part * t->units, (part + 1) * t->units, 0, t->s->rows});
+    run_part(t->s, phase, part_area(t, phase, part, 0, t->s->rows));
     atomic_fetch_add_explicit(&t->done, 1, memory_order_release);
     if (who > 0) {
         atomic_store_explicit(&t->helped, true, memory_order_relaxed);
@@ -408,7 +438,7 @@ static void work(struct team *t, struct share *own, int who)
 {
     int64_t phase = atomic_load_explicit(&t->done, memory_order_acquire) / t->parts;
     for (; phase < t->phases && !atomic_load_explicit(&t->stop, memory_order_relaxed); phase++) {
-        for (int64_t part = take(own, phase); part >= 0; part = take(own, phase)) {
+        for (int64_t part = take(t, own, phase); part >= 0; part = take(t, own, phase)) {
             run_one(t, phase, part, who);
         }
         if ((who > 0 && t->pool->wanted(t->pool)) || !finish(t, phase, who)) {
@@ -431,18 +461,27 @@ static void take_part(void *arg, int i, int who)
     }
 }
 
-/* Rows do not need each other: all steps of some of them, with no wait in between. */
-static void run_rows(const struct td_recurrence_steps *s, const struct td_call *c, int64_t row, int64_t end)
+/* Rows do not need each other: all steps of some of them, with no wait in between. In one part where all
+ * of U is in a cache. */
+static void run_rows(const struct team *t, int64_t row, int64_t end)
 {
-    for (int64_t t = 0; t < s->steps * phases(s) && !td_stopped(c); t++) {
-        run_part(s, t, (struct area){0, s->units, row, end});
+    const struct td_recurrence_steps *s = t->s;
+    const bool reads = s->depth > 0 && end - row <= MOST_ROWS && bytes_of_all(s) > BYTES_OF_ALL;
+    const int64_t parts = reads ? t->parts : 1;
+    for (int64_t phase = 0; phase < t->phases && !td_stopped(t->call); phase++) {
+        for (int64_t k = 0; k < parts && parts > 1; k++) {
+            run_part(s, phase, part_area(t, phase, part_of(s, phase, k, parts), row, end));
+        }
+        if (parts == 1) {
+            run_part(s, phase, (struct area){0, s->units, row, end, -1});
+        }
     }
 }
 
 static void take_rows(void *arg, int i, int who)
 {
     struct team *t = arg;
-    run_rows(t->s, t->call, t->s->rows * i / t->n_shares, t->s->rows * (i + 1) / t->n_shares);
+    run_rows(t, t->s->rows * i / t->n_shares, t->s->rows * (i + 1) / t->n_shares);
     if (who > 0) {
         atomic_store_explicit(&t->helped, true, memory_order_relaxed);
     }
@@ -474,9 +513,7 @@ static void run_together(struct team *t)
 static bool divide(struct team *t)
 {
     const struct td_recurrence_steps *s = t->s;
-    const size_t bytes = (size_t)(td_cell_gates(s->cell) + phases(s) - 1) * (size_t)s->units *
-                         (size_t)s->units * sizeof(float);
-    t->by_rows = s->rows >= 2 * LEAST_ROWS && bytes <= BYTES_OF_ALL;
+    t->by_rows = s->rows >= 2 * LEAST_ROWS && bytes_of_all(s) <= BYTES_OF_ALL;
     if (s->units % TD_PANEL == 0 && s->units > TD_PANEL) {
         t->units = TD_PANEL;
         t->parts = s->units / TD_PANEL;
@@ -493,7 +530,7 @@ void td_recurrence_run(struct td_call *c, const struct td_recurrence_steps *s)
                      .units = s->units,
                      .phases = s->steps * phases(s)};
     if (!divide(&t)) {
-        run_rows(s, c, 0, s->rows);
+        run_rows(&t, 0, s->rows);
         return;
     }
     const double products = (double)s->steps * (double)s->rows * (double)s->units * (double)s->units *
@@ -506,7 +543,7 @@ void td_recurrence_run(struct td_call *c, const struct td_recurrence_steps *s)
     if (way == TD_PARALLEL_TOGETHER) {
         run_together(&t);
     } else {
-        run_rows(s, c, 0, s->rows);
+        run_rows(&t, 0, s->rows);
     }
     const bool helped = atomic_load(&t.helped);
     if (helped || way == TD_PARALLEL_ALONE_TIMED) {
