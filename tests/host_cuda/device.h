@@ -67,6 +67,7 @@ bool device_is_capturing(int device);      /* a blocking stream of it */
 void end_streams(locked &l, int device);   /* of a device that is reset; what is queued comes to nothing */
 void end_events(int device);
 void end_graphs(int device);
+void end_capture_of(const CUstream_st *s); /* that goes: on a lost device no call has ended its capture */
 void fail_later(int device, cudaError_t error);
 void wait_for(locked &l, const std::shared_ptr<work> &w); /* the host waits; it knows what w knew */
 void wait_for_device(locked &l, int device);

@@ -146,6 +146,13 @@ bool device_is_capturing(int device)
     });
 }
 
+void end_capture_of(const CUstream_st *s)
+{
+    const auto ends = std::remove_if(under_way.begin(), under_way.end(),
+                                     [&](const std::shared_ptr<capture> &c) { return c->origin == s; });
+    under_way.erase(ends, under_way.end());
+}
+
 void end_graphs(int device)
 {
     for (CUgraphExec_st *const g : made) {

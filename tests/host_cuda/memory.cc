@@ -213,16 +213,6 @@ void check_uses(const op &o, int device, const moment &when, const vector_clock 
     }
 }
 
-/* The places of one that is new are nobody else's any more. */
-static void forget_gone(const allocation &a)
-{
-    const auto first = reinterpret_cast<uintptr_t>(a.map);
-    for (auto at = gone.begin(); at != gone.end();) {
-        const bool meets = at->first < first + a.map_bytes && first < at->first + at->second;
-        at = meets ? gone.erase(at) : std::next(at);
-    }
-}
-
 cudaError_t allocate(int device, size_t bytes, void **out)
 {
     *out = nullptr;
@@ -251,7 +241,6 @@ cudaError_t allocate(int device, size_t bytes, void **out)
     a.device = device;
     a.owner = current_device();
     fill_fresh(a);
-    forget_gone(a);
     if (device >= 0) {
         used[device] += bytes;
     }
@@ -278,6 +267,15 @@ bool is_gone(uintptr_t at)
     return after != gone.begin() && at < std::prev(after)->first + std::prev(after)->second;
 }
 
+/* Nobody may touch it, nor gets the addresses again. */
+static void reserve(const allocation &a)
+{
+    const device_memory_open open;
+    check_red_zones(a);
+    ASAN_UNPOISON_MEMORY_REGION(a.map, a.map_bytes);
+    mmap(a.map, a.map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 /* What was freed and what was not, as nothing that is queued will empty it any more. */
 void end_allocations(int device)
 {
@@ -293,8 +291,8 @@ void end_allocations(int device)
         if (!a->freed && a->device >= 0) {
             used[device] -= a->bytes;
         }
-        a->freed = true;
-        retire(a);
+        reserve(*a);
+        allocations.erase(at);
     }
 }
 

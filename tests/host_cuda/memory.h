@@ -37,7 +37,7 @@ void check_freed(int device); /* reports writes to what was freed */
 cudaError_t allocate(int device, size_t bytes, void **out);
 void retire(allocation *a);       /* all work with it is done */
 void end_allocations(int device); /* of a device that is reset */
-/* Whether it lies in what an earlier context had, and nothing else has had since. */
+/* Whether it lies in what an earlier context had. */
 bool is_gone(uintptr_t at);
 bool in_use(const void *at, size_t bytes); /* by queued work that the host does not know to be done */
 

@@ -236,6 +236,7 @@ void end_stream(locked &l, CUstream_st *s)
     s->thread.join();
     l.lock();
     streams.erase(std::find(streams.begin(), streams.end(), s));
+    end_capture_of(s);
 }
 
 void end_streams(locked &l, int device)

@@ -193,12 +193,7 @@ static void release(const struct td_device *dev, void *p, size_t bytes, struct t
 
 static void *pin(const struct td_device *dev, size_t bytes, const void *from)
 {
-    struct cuda_device *d = self(dev);
-    if (!enter(d, context_of(dev))) {
-        return NULL;
-    }
-    void *p = td_cuda_pinned_take(d->pinned, bytes);
-    leave(d);
+    void *p = td_cuda_pinned_take(self(dev)->pinned, bytes);
     if (p != NULL && from != NULL) {
         td_cuda_host_fill(p, from, bytes);
     }
@@ -207,13 +202,7 @@ static void *pin(const struct td_device *dev, size_t bytes, const void *from)
 
 static void unpin(const struct td_device *dev, void *p, size_t bytes)
 {
-    struct cuda_device *d = self(dev);
-    const bool works =
-        enter(d, context_of(dev)); /* it is of this one: none goes while somebody has a block */
-    td_cuda_pinned_give(d->pinned, p, bytes, !works);
-    if (works) {
-        leave(d);
-    }
+    td_cuda_pinned_give(self(dev)->pinned, p, bytes, atomic_load(&self(dev)->lost) != 0);
 }
 
 /* ------------------------------------------------------------------ work */

@@ -43,7 +43,7 @@ static enum td_code wait_till_idle(struct cuda_device *d, unsigned wait_ms, stru
 {
     for (unsigned waited = 0;; waited += LOOK_MS) {
         const struct holders h = holders_of(d);
-        if (h.runs == 0 && h.calls == 0 && h.pinned == 0) {
+        if (h.runs == 0 && h.calls == 0 && td_cuda_pinned_stop(d->pinned)) {
             return TD_OK;
         }
         TD_FAIL_IF(

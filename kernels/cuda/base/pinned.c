@@ -24,7 +24,8 @@ struct td_cuda_pinned {
     void *idle[CLASSES];
     uint64_t out;       /* blocks that somebody has; and one more while it is being closed */
     unsigned shortages; /* td_budget_shortages() when it was last looked at */
-    bool closed;
+    int calls;          /* of CUDA's under way */
+    bool closed, stopped;
     void (*gone)(void *ctx); /* closed: to be called by the last */
     void *ctx;
 };
@@ -83,9 +84,11 @@ static void shrink(struct td_cuda_pinned *p, uint64_t most)
             continue;
         }
         p->counts.held -= class_bytes(c);
+        p->calls++;
         pthread_mutex_unlock(&p->mu);
         unpin(p, block, class_bytes(c));
         pthread_mutex_lock(&p->mu);
+        p->calls--;
     }
 }
 
@@ -111,6 +114,7 @@ static void *make(struct td_cuda_pinned *p, uint64_t bytes)
         return NULL;
     }
     p->counts.held += bytes;
+    p->calls++;
     pthread_mutex_unlock(&p->mu);
     const bool may = td_budget_take(bytes);
     if (may && td_cuda_host_allocate(p->device, bytes, &block) != 0) {
@@ -118,6 +122,7 @@ static void *make(struct td_cuda_pinned *p, uint64_t bytes)
         block = NULL;
     }
     pthread_mutex_lock(&p->mu);
+    p->calls--;
     p->counts.held -= block == NULL ? bytes : 0;
     return block;
 }
@@ -127,7 +132,7 @@ void *td_cuda_pinned_take(struct td_cuda_pinned *p, size_t bytes)
     const int c = class_of(bytes);
     void *block = NULL;
     pthread_mutex_lock(&p->mu);
-    if (c < CLASSES) {
+    if (c < CLASSES && !p->stopped) {
         look_at_shortages(p);
         block = pop(p, c);
         block = block != NULL ? block : make(p, class_bytes(c));
@@ -188,9 +193,19 @@ void td_cuda_pinned_close(struct td_cuda_pinned *p, void (*gone)(void *ctx), voi
     }
 }
 
+bool td_cuda_pinned_stop(struct td_cuda_pinned *p)
+{
+    pthread_mutex_lock(&p->mu);
+    const bool idle = p->counts.used == 0 && p->calls == 0;
+    p->stopped = p->stopped || idle;
+    pthread_mutex_unlock(&p->mu);
+    return idle;
+}
+
 void td_cuda_pinned_forget(struct td_cuda_pinned *p)
 {
     pthread_mutex_lock(&p->mu);
+    p->stopped = false;
     memset(p->idle, 0, sizeof p->idle);
     const uint64_t held = p->counts.held;
     p->counts.held = 0;

@@ -10,6 +10,7 @@
 #ifndef TD_KERNELS_CUDA_BASE_PINNED_H
 #define TD_KERNELS_CUDA_BASE_PINNED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,7 +33,10 @@ void *td_cuda_pinned_take(struct td_cuda_pinned *p, size_t bytes);
 /* bytes: as many as were asked for. lost: the GPU is, so that nobody can wait for copies that are queued: the
  * block stays as it is until the process ends or td_cuda_pinned_forget, and counts towards the limit. */
 void td_cuda_pinned_give(struct td_cuda_pinned *p, void *block, size_t bytes, bool lost);
-/* The context is gone that all blocks were of; nobody has one. */
+/* No block is given out from now on, and CUDA is not called: before the context goes that all of them are of.
+ * False: somebody has one, or calls CUDA for one, and nothing has changed. td_cuda_pinned_forget, behind that
+ * alone: the context is gone, and there is another. */
+TD_MUST bool td_cuda_pinned_stop(struct td_cuda_pinned *p);
 void td_cuda_pinned_forget(struct td_cuda_pinned *p);
 struct td_cuda_pinned_counts td_cuda_pinned_count(struct td_cuda_pinned *p);
 
