@@ -3,6 +3,13 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/device_run.h"
 
+static enum td_code is_there(const struct td_tensor *there, struct td_err *err)
+{
+    TD_FAIL_IF(td_buffer_is_gone(there->buf), err, DATA_LOSS,
+               "its value was on %s alone when that was restarted, and is lost", there->device->name);
+    return TD_OK;
+}
+
 /* Copies on a stream of its own, and waits, also behind an error: a part of the copy may be queued. */
 static enum td_code copy_back(const struct td_tensor *there, struct td_tensor *here, struct td_err *err)
 {
@@ -10,6 +17,7 @@ static enum td_code copy_back(const struct td_tensor *there, struct td_tensor *h
     struct td_stream *stream = NULL;
     struct td_event *event = NULL;
     enum td_code rc = d->stream_open(d, &stream, err);
+    rc = rc ? rc : is_there(there, err); /* no restart from here on */
     rc = rc ? rc : d->event_open(d, &event, err);
     if (rc == TD_OK) {
         struct td_err later = {0};
@@ -31,8 +39,7 @@ enum td_code td_device_bring(const struct td_tensor *there, struct td_event *mad
                              struct td_err *err)
 {
     struct td_tensor t;
-    TD_FAIL_IF(td_buffer_is_gone(there->buf), err, DATA_LOSS,
-               "its value was on %s alone when that was restarted, and is lost", there->device->name);
+    TD_TRY(is_there(there, err));
     if (made != NULL) {
         TD_TRY(there->device->event_wait(there->device, made, err));
     }

@@ -47,6 +47,11 @@ enum td_code td_call_wait(const struct td_call *c, struct td_err *err)
     return run_of(c) == NULL ? TD_OK : td_device_run_wait(run_of(c), err);
 }
 
+enum td_code td_call_enter(const struct td_call *c, struct td_err *err)
+{
+    return td_device_run_stream(run_of(c), err);
+}
+
 enum td_code td_call_stream(const struct td_call *c, struct td_stream **out, struct td_err *err)
 {
     TD_TRY(td_device_run_stream(run_of(c), err));
@@ -59,6 +64,9 @@ enum td_code td_device_run_feed(struct td_frame *f, int v, const struct td_tenso
                                 struct td_err *err)
 {
     struct td_tensor mine;
+    if (f->dev != NULL) { /* before it is looked at: no restart from here on */
+        TD_TRY(td_device_run_stream(f->dev, err));
+    }
     TD_FAIL_IF(td_buffer_is_gone(t->buf), err, DATA_LOSS, "a value was on %s alone when that was restarted",
                t->device->name);
     if (f->dev == NULL) {

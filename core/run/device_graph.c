@@ -239,7 +239,6 @@ static enum td_code make_room_for_faults(struct td_device_run *dev, const struct
 static enum td_code launch_again(struct td_frame *f, const struct td_bound_plan *l,
                                  const struct td_recorded *r, bool anywhere, struct td_err *err)
 {
-    TD_TRY(td_device_run_stream(f->dev, err));
     TD_TRY(make_room_for_faults(f->dev, r, err));
     for (int i = 0; i < r->n_in; i++) {
         if (r->in[i].from == TD_FROM_GIVEN) {
@@ -267,6 +266,9 @@ enum td_code td_device_graph_run(struct td_frame *f, const struct td_bound_plan 
     struct td_recorded *r = &dev->graphs->at[i];
     bool made = r->arena != NULL, never;
     r->runs += r->runs < INT_MAX;
+    if (made) { /* before it is looked at: no restart from here on */
+        TD_TRY(td_device_run_stream(dev, err));
+    }
     if (made && !is_current(f, r)) {
         drop_for_now(dev->device, r);
         return TD_OK;

@@ -71,6 +71,8 @@ TD_MUST enum td_code td_device_run_check(const struct td_device_run *dev, struct
 /* ---- tensors on the device that come from before the run, or outlive it (core/run/variable.h) */
 /* The device that the run of c uses; NULL: none. */
 const struct td_device *td_call_device(const struct td_call *c);
+/* From here to the run's end its device is given no other context: what is there now, stays. */
+TD_MUST enum td_code td_call_enter(const struct td_call *c, struct td_err *err);
 /* t's bytes are kept until the run's work is done, and after that belong to no stream. */
 TD_MUST enum td_code td_call_hold(const struct td_call *c, const struct td_tensor *t, struct td_err *err);
 /* A point behind all that the run has queued: *out is new, of the device. */

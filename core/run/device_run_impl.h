@@ -39,7 +39,8 @@ struct td_device_run {
 };
 
 /* Whoever is the first to queue something opens the run's stream: values from elsewhere may be fetched before
- * any step of the run has gone to the device. */
+ * any step of the run has gone to the device. From there to the run's end the device is not restarted, so
+ * what may have gone with a context (td_buffer_is_gone) is looked at behind this call. */
 TD_MUST enum td_code td_device_run_stream(struct td_device_run *dev, struct td_err *err);
 /* Keeps b, which may be NULL: planned bytes stay as they are until the run's end. */
 TD_MUST enum td_code td_device_run_hold(struct td_held *h, struct td_buffer *b, struct td_err *err);

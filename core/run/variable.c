@@ -91,7 +91,11 @@ static enum td_code be_here(struct td_variable *v, struct td_err *err)
 /* Under mu: whether the run of c may read it on its device, where what makes it is done or queued before. */
 static enum td_code be_there(const struct td_call *c, struct td_variable *v, bool *there, struct td_err *err)
 {
-    *there = v->there.buf != NULL && v->there.device == td_call_device(c) && !td_buffer_is_gone(v->there.buf);
+    *there = v->there.buf != NULL && v->there.device == td_call_device(c);
+    if (*there) {
+        TD_TRY(td_call_enter(c, err));
+        *there = !td_buffer_is_gone(v->there.buf);
+    }
     if (*there && v->made != NULL && v->maker != td_call_run_there(c)) {
         TD_TRY(v->there.device->event_wait(v->there.device, v->made, err));
         is_made(v);

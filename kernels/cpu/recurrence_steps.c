@@ -328,8 +328,8 @@ static void run_part(const struct td_recurrence_steps *s, int64_t phase, struct 
 /* ------------------------------------------------------------------ all steps */
 
 enum { MOST_SHARES = 16, PATIENCE_NS = 50000 };
-/* Rows worth a thread of their own, and how much of U each thread may read whole: what its cache holds. Of more
- * rows than MOST_ROWS, reading U is not what a step takes. */
+/* Rows worth a thread of their own, and how much of U each thread may read whole: what its cache holds.
+ * Of more rows than MOST_ROWS, reading U is not what a step takes. */
 enum { LEAST_ROWS = 4, MOST_ROWS = 16, BYTES_OF_ALL = 512 << 10 };
 
 /* U, of all gates. */

@@ -2,7 +2,10 @@
  * and what was of the old one is neither used nor given back: the host-run device reports who does.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/buffer.h"
 #include "core/run/engine.h"
@@ -120,6 +123,52 @@ TEST(a_model_goes_on_with_the_same_answers)
     CHECK_INT(host_cuda_reports(), 0);
 }
 
+static atomic_bool over;
+static float wanted[ROWS][CLASSES];
+
+static void *ask_on(void *s)
+{
+    while (!atomic_load(&over)) {
+        struct td_err err = {0};
+        float p[ROWS][CLASSES] = {{0}};
+        const enum td_code rc = ask(s, p, &err);
+        CHECK(rc == TD_UNAVAILABLE || (rc == TD_OK && memcmp(p, wanted, sizeof p) == 0));
+    }
+    return NULL;
+}
+
+TEST(runs_meanwhile_fail_or_are_right)
+{
+    enum { THREADS = 3, TIMES = 4, LONG_MS = 20000 };
+    pthread_t threads[THREADS];
+    struct td_err err = {0};
+    setup();
+    struct td_servable *s = load();
+    CHECK_OK(ask(s, wanted, &err));
+    for (int i = 0; i < THREADS; i++) {
+        CHECK_INT(pthread_create(&threads[i], NULL, ask_on, s), 0);
+    }
+    for (int i = 0; i < TIMES; i++) {
+        usleep(20000);
+        host_cuda_fail(ILLEGAL_ADDRESS); /* whose work that is, nobody knows */
+        while (!counts().lost) {
+            usleep(1000);
+        }
+        CHECK_OK(td_cuda_device_restart(device, LONG_MS, &err));
+    }
+    atomic_store(&over, true);
+    for (int i = 0; i < THREADS; i++) {
+        CHECK_INT(pthread_join(threads[i], NULL), 0);
+    }
+    float p[ROWS][CLASSES];
+    CHECK_OK(ask(s, p, &err));
+    CHECK_INT(memcmp(p, wanted, sizeof p), 0);
+    td_servable_unref(s);
+    td_engine_fini(&engine);
+    td_cuda_device_close(device);
+    CHECK_INT(host_cuda_reports(), 0);
+}
+
 TEST(one_that_works_is_not_restarted)
 {
     struct td_err err = {0};
@@ -187,5 +236,6 @@ TEST(bytes_that_are_gone_are_known_for_that)
     CHECK_INT(host_cuda_reports(), 0);
 }
 
-TEST_MAIN(RUN(a_model_goes_on_with_the_same_answers) RUN(one_that_works_is_not_restarted)
-              RUN(whoever_holds_something_is_waited_for) RUN(bytes_that_are_gone_are_known_for_that))
+TEST_MAIN(RUN(a_model_goes_on_with_the_same_answers) RUN(runs_meanwhile_fail_or_are_right)
+              RUN(one_that_works_is_not_restarted) RUN(whoever_holds_something_is_waited_for)
+                  RUN(bytes_that_are_gone_are_known_for_that))
