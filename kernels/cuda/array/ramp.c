@@ -43,16 +43,9 @@ static enum td_code run_clip(struct td_call *c, struct td_err *err)
     return td_cuda_launched(c, td_cuda_clip(td_cuda_type_of(y->dtype), &s, td_cuda_stream_of(c)), err);
 }
 
-#define ROWS(tag, set)                                                                                       \
-    static const struct td_kernel rows_##tag[] = {{.name = "ramp.cuda",                                      \
-                                                   .device = TD_CUDA,                                        \
-                                                   .types = {{"T", set}},                                    \
-                                                   .library = TD_LIB_MODULE,                                 \
-                                                   .run = run_##tag},                                        \
-                                                  {.name = NULL}};
-ROWS(leaky, TD_CUDA_FLOATS)
-ROWS(leaky_grad, TD_CUDA_FLOATS)
-ROWS(clip, TD_CUDA_NUMBERS)
+TD_CUDA_ROWS(rows_leaky, "ramp.cuda", .types = {{"T", TD_CUDA_FLOATS}}, .run = run_leaky);
+TD_CUDA_ROWS(rows_leaky_grad, "ramp.cuda", .types = {{"T", TD_CUDA_FLOATS}}, .run = run_leaky_grad);
+TD_CUDA_ROWS(rows_clip, "ramp.cuda", .types = {{"T", TD_CUDA_NUMBERS}}, .run = run_clip);
 
 const struct td_op_rows td_cuda_rows_ramp[] = {
     {"LeakyRelu", rows_leaky}, {"LeakyReluGrad", rows_leaky_grad}, {"ClipByValue", rows_clip}, {NULL, NULL}};

@@ -353,13 +353,7 @@ static enum td_code run_ones(struct td_call *c, struct td_err *err)
 /* ------------------------------------------------------------------ rows */
 
 #define ROWS(op, ready, set)                                                                                 \
-    static const struct td_kernel rows_##op[] = {{.name = "slice.cuda",                                      \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {{"T", set}},                                     \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .prepare = ready,                                          \
-                                                  .run = run_##op},                                          \
-                                                 {.name = NULL}};
+    TD_CUDA_ROWS(rows_##op, "slice.cuda", .types = {{"T", set}}, .prepare = ready, .run = run_##op);
 ROWS(slice, prepare_rank, TD_SET_PLAIN)
 ROWS(strided, prepare_rank, TD_SET_PLAIN)
 ROWS(strided_grad, prepare_strided_grad, TD_SET_PLAIN)

@@ -31,15 +31,8 @@ static enum td_code run_near(struct td_call *c, struct td_err *err)
                             err);
 }
 
-#define ROWS(table, set, fn)                                                                                 \
-    static const struct td_kernel table[] = {{.name = "clip.cuda",                                           \
-                                              .device = TD_CUDA,                                             \
-                                              .types = {{"T", set}},                                         \
-                                              .library = TD_LIB_MODULE,                                      \
-                                              .run = fn},                                                    \
-                                             {.name = NULL}};
-ROWS(rows_clip, TD_CUDA_REALS, run_clip)
-ROWS(rows_near, TD_CUDA_WIDE, run_near)
+TD_CUDA_ROWS(rows_clip, "clip.cuda", .types = {{"T", TD_CUDA_REALS}}, .run = run_clip);
+TD_CUDA_ROWS(rows_near, "clip.cuda", .types = {{"T", TD_CUDA_WIDE}}, .run = run_near);
 
 const struct td_op_rows td_cuda_rows_clip[] = {
     {"ClipByValue", rows_clip}, {"ApproximateEqual", rows_near}, {NULL, NULL}};
