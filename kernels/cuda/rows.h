@@ -1,4 +1,12 @@
-/* kernels/cuda/rows.h - which ops have rows for a GPU: a table for each family of kernels.
+/* kernels/cuda/rows.h - which ops have rows for a GPU: a table for each family of kernels; and how a family
+ * writes its rows, so that its file says only what is its own:
+ *
+ *   TD_CUDA_ROWS(rows_cross, "cross.cuda", .types = {{"T", TD_CUDA_REALS}}, .run = run);
+ *   const struct td_op_rows td_cuda_rows_cross[] = {{"Cross", rows_cross}, {NULL, NULL}};
+ *
+ * Behind the label come the fields of struct td_kernel (core/graph/kernel.h) that are not zero: types,
+ * judged, refuse, prepare, release, run. A family with many rows alike has a short macro of its own around
+ * this one.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CUDA_ROWS_H
@@ -20,6 +28,16 @@ extern const struct td_op_rows td_cuda_rows_adam[], td_cuda_rows_arg[], td_cuda_
     td_cuda_rows_segment[], td_cuda_rows_select[], td_cuda_rows_slice[], td_cuda_rows_softmax[],
     td_cuda_rows_special[], td_cuda_rows_spmm[], td_cuda_rows_svd[], td_cuda_rows_top[],
     td_cuda_rows_triangle[], td_cuda_rows_view[];
+
+/* A row: of the module's library, on a GPU. */
+#define TD_CUDA_ROW(label, ...)                                                                              \
+    {                                                                                                        \
+        .name = label, .device = TD_CUDA, .library = TD_LIB_MODULE, __VA_ARGS__                              \
+    }
+
+/* `table`: one row; ops that choose among several list TD_CUDA_ROWs and {.name = NULL} themselves. */
+#define TD_CUDA_ROWS(table, label, ...)                                                                      \
+    static const struct td_kernel table[] = {TD_CUDA_ROW(label, __VA_ARGS__), {.name = NULL}}
 
 /* All of them, NULL at the end. */
 extern const struct td_op_rows *const td_cuda_families[];

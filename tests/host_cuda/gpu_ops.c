@@ -163,12 +163,25 @@ static enum reason_number reason_of(const struct td_op_def *d)
                                                                                       : NOT_YET;
 }
 
-static void print_types(const struct td_kernel *row)
+/* The types of an attribute that any of the rows takes: the second may serve what the first does not. */
+static uint32_t types_of(const struct td_kernel *rows, const char *attr)
 {
-    for (int r = 0; r < TD_TYPE_RULES && row->types[r].attr != NULL; r++) {
-        printf("%s%s:", r > 0 ? "; " : "", row->types[r].attr);
+    uint32_t set = 0;
+    for (const struct td_kernel *row = rows; row->name != NULL; row++) {
+        for (int r = 0; r < TD_TYPE_RULES && row->types[r].attr != NULL; r++) {
+            set |= strcmp(row->types[r].attr, attr) == 0 ? row->types[r].set : 0;
+        }
+    }
+    return set;
+}
+
+static void print_types(const struct td_kernel *rows)
+{
+    for (int r = 0; r < TD_TYPE_RULES && rows->types[r].attr != NULL; r++) {
+        const uint32_t set = types_of(rows, rows->types[r].attr);
+        printf("%s%s:", r > 0 ? "; " : "", rows->types[r].attr);
         for (int t = 1; t < TD_DTYPE_END; t++) {
-            if (td_dtype_valid(t) && td_dtype_in((enum td_dtype)t, row->types[r].set)) {
+            if (td_dtype_valid(t) && td_dtype_in((enum td_dtype)t, set)) {
                 printf(" %s", td_dtype_name((enum td_dtype)t));
             }
         }

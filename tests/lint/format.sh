@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Every .c, .h and .cc stands as clang-format 14 puts it (.clang-format; other versions differ).   tests/lint/format.sh [--fix]
+# Every .c, .h, .cc, .cu and .cuh stands as clang-format 14 puts it (.clang-format; other versions differ).   tests/lint/format.sh [--fix]
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 format=$(command -v clang-format-14 || command -v clang-format) || { echo "clang-format is not installed"; exit 1; }
 "$format" --version | grep -q 'version 14\.' || { echo "want clang-format 14, have $("$format" --version)"; exit 1; }
-mapfile -t files < <(find core proto kernels server clients tests -path tests/fuzz/corpus -prune -o \( -name '*.[ch]' -o -name '*.cc' -o -path 'kernels/*.inc' \) -print | sort)
+mapfile -t files < <(find core proto kernels server clients tests -path tests/fuzz/corpus -prune -o \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' -o -path 'kernels/*.inc' \) -print | sort)
 if [ "${1-}" = --fix ]; then
   "$format" -i "${files[@]}"
   exit

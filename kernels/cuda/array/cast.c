@@ -23,12 +23,6 @@ static enum td_code run(struct td_call *c, struct td_err *err)
 }
 
 #define TYPES (TD_CUDA_NUMBERS | TD_CUDA_BOOLS)
-static const struct td_kernel rows[] = {{.name = "cast.cuda",
-                                         .device = TD_CUDA,
-                                         .types = {{"SrcT", TYPES}, {"DstT", TYPES}},
-                                         .library = TD_LIB_MODULE,
-                                         .refuse = refuse,
-                                         .run = run},
-                                        {.name = NULL}};
+TD_CUDA_ROWS(rows, "cast.cuda", .types = {{"SrcT", TYPES}, {"DstT", TYPES}}, .refuse = refuse, .run = run);
 
 const struct td_op_rows td_cuda_rows_cast[] = {{"Cast", rows}, {NULL, NULL}};

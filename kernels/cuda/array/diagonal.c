@@ -128,13 +128,8 @@ static enum td_code run_band(struct td_call *c, struct td_err *err)
 }
 
 #define ROWS(op, ready)                                                                                      \
-    static const struct td_kernel rows_##op[] = {{.name = "diagonal.cuda",                                   \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {{"T", TD_SET_NUMBERS | TD_CUDA_BOOLS}},          \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .prepare = ready,                                          \
-                                                  .run = run_##op},                                          \
-                                                 {.name = NULL}};
+    TD_CUDA_ROWS(rows_##op, "diagonal.cuda", .types = {{"T", TD_SET_NUMBERS | TD_CUDA_BOOLS}},               \
+                 .prepare = ready, .run = run_##op);
 ROWS(part, prepare)
 ROWS(make, prepare)
 ROWS(set, prepare_set)

@@ -72,19 +72,12 @@ static enum td_code run_gather_nd(struct td_call *c, struct td_err *err)
 }
 
 #define INDEX (TD_SET_INDEX | TD_BIT(TD_INT16))
-#define ROWS(op, no)                                                                                         \
-    static const struct td_kernel rows_##op[] = {{.name = "gather.cuda",                                     \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {{"Tparams", TD_SET_PLAIN}, {"Tindices", INDEX}}, \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .judged = 2,                                               \
-                                                  .refuse = no,                                              \
-                                                  .prepare = prepare,                                        \
-                                                  .run = run_##op},                                          \
-                                                 {.name = NULL}};
-ROWS(gather, NULL)
-ROWS(gather_v2, NULL)
-ROWS(gather_nd, td_cuda_refuses_policy)
+TD_CUDA_ROWS(rows_gather, "gather.cuda", .types = {{"Tparams", TD_SET_PLAIN}, {"Tindices", INDEX}},
+             .judged = 2, .prepare = prepare, .run = run_gather);
+TD_CUDA_ROWS(rows_gather_v2, "gather.cuda", .types = {{"Tparams", TD_SET_PLAIN}, {"Tindices", INDEX}},
+             .judged = 2, .prepare = prepare, .run = run_gather_v2);
+TD_CUDA_ROWS(rows_gather_nd, "gather.cuda", .types = {{"Tparams", TD_SET_PLAIN}, {"Tindices", INDEX}},
+             .judged = 2, .refuse = td_cuda_refuses_policy, .prepare = prepare, .run = run_gather_nd);
 
 const struct td_op_rows td_cuda_rows_gather[] = {
     {"Gather", rows_gather}, {"GatherV2", rows_gather_v2}, {"GatherNd", rows_gather_nd}, {NULL, NULL}};

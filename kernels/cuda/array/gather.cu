@@ -61,7 +61,7 @@ template <class From> int go(From from, int64_t rows, const td_cuda_slices *s, t
 } // namespace
 
 int td_cuda_gather_along(const struct td_cuda_gather_axis *s, const struct td_cuda_slices *slices,
-                   struct td_cuda_stream *stream)
+                         struct td_cuda_stream *stream)
 {
     return go(by_axis{*s, slices->indices}, s->batches * s->outer * s->n, slices, stream);
 }

@@ -186,25 +186,19 @@ static enum td_code run_identity_n(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ rows */
 
-#define ROWS_OF(rows_name, set, run_fn, ...)                                                                 \
-    static const struct td_kernel rows_name[] = {{.name = "move.cuda",                                       \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {{"T", set}},                                     \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .run = run_fn,                                             \
-                                                  __VA_ARGS__},                                              \
-                                                 {.name = NULL}};
-#define ROWS(op, ...) ROWS_OF(rows_##op, TD_SET_PLAIN, run_##op, __VA_ARGS__)
-ROWS_OF(rows_conjugate, TD_SET_PLAIN & ~TD_SET_COMPLEX, run_transpose, .prepare = prepare_transpose)
-ROWS(transpose, .prepare = prepare_transpose)
-ROWS(pack, )
-ROWS(concat, )
-ROWS(concat_v2, )
-ROWS(parallel, )
-ROWS(unpack, )
-ROWS(split, )
-ROWS(split_v, )
-ROWS(identity_n, )
+TD_CUDA_ROWS(rows_conjugate, "move.cuda", .types = {{"T", TD_SET_PLAIN & ~TD_SET_COMPLEX}},
+             .prepare = prepare_transpose, .run = run_transpose);
+TD_CUDA_ROWS(rows_transpose, "move.cuda", .types = {{"T", TD_SET_PLAIN}}, .prepare = prepare_transpose,
+             .run = run_transpose);
+#define ROWS(op) TD_CUDA_ROWS(rows_##op, "move.cuda", .types = {{"T", TD_SET_PLAIN}}, .run = run_##op);
+ROWS(pack)
+ROWS(concat)
+ROWS(concat_v2)
+ROWS(parallel)
+ROWS(unpack)
+ROWS(split)
+ROWS(split_v)
+ROWS(identity_n)
 
 const struct td_op_rows td_cuda_rows_move[] = {{"Transpose", rows_transpose},
                                                {"ConjugateTranspose", rows_conjugate},

@@ -325,14 +325,8 @@ static enum td_code run_patches_grad(struct td_call *c, struct td_err *err)
 
 #define ROWS(op, set, which) ROW(op, set, NULL, 0, which, prepare)
 #define ROW(op, set, index, wanted, which, ready)                                                            \
-    static const struct td_kernel rows_##op[] = {{.name = "pick.cuda",                                       \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {{"T", set}, {index, wanted}},                    \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .judged = which,                                           \
-                                                  .prepare = ready,                                          \
-                                                  .run = run_##op},                                          \
-                                                 {.name = NULL}};
+    TD_CUDA_ROWS(rows_##op, "pick.cuda", .types = {{"T", set}, {index, wanted}}, .judged = which,            \
+                 .prepare = ready, .run = run_##op);
 ROWS(mirror_pad, TD_SET_PLAIN, 0)
 ROW(mirror_pad_grad, TD_CUDA_NUMBERS, "Tpaddings", TD_SET_INDEX, 0, prepare_mirror_pad_grad)
 ROWS(roll, TD_SET_PLAIN, 0)

@@ -141,8 +141,7 @@ struct band {
     {
         I rest = i;
         const int64_t column = off(&rest, s.cols), row = off(&rest, s.rows);
-        const bool in =
-            (s.below < 0 || row - column <= s.below) && (s.above < 0 || column - row <= s.above);
+        const bool in = (s.below < 0 || row - column <= s.below) && (s.above < 0 || column - row <= s.above);
         return in ? static_cast<int64_t>(i) : -1;
     }
 };
@@ -256,9 +255,8 @@ __global__ void sum(From from, const T *__restrict__ x, T *__restrict__ y, int64
     using W = typename td_cuda_wide<T>::type;
     for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
         T a = td_cuda_store<T>::of(W(0));
-        from.each(i, [&](int64_t at) {
-            a = td_cuda_store<T>::of(added<W>(td_cuda_load(a), td_cuda_load(x[at])));
-        });
+        from.each(
+            i, [&](int64_t at) { a = td_cuda_store<T>::of(added<W>(td_cuda_load(a), td_cuda_load(x[at]))); });
         y[i] = a;
     }
 }
@@ -278,7 +276,7 @@ template <class From> struct run_sum {
 } // namespace
 
 int td_cuda_pick_shifted(const struct td_cuda_pick *p, const struct td_cuda_shifts *s,
-                        struct td_cuda_stream *stream)
+                         struct td_cuda_stream *stream)
 {
     return run(shifted{*s}, p, stream);
 }
@@ -286,8 +284,7 @@ int td_cuda_pick_shifted(const struct td_cuda_pick *p, const struct td_cuda_shif
 int td_cuda_pick_unmirrored(enum td_cuda_type type, const struct td_cuda_unmirror *s, const void *x, void *y,
                             struct td_cuda_stream *stream)
 {
-    return td_cuda_with_number(type,
-                               run_sum<unmirrored>{{*s}, x, y, s->outer * s->in * s->inner, stream});
+    return td_cuda_with_number(type, run_sum<unmirrored>{{*s}, x, y, s->outer * s->in * s->inner, stream});
 }
 
 int td_cuda_pick_sequences(const struct td_cuda_pick *p, const struct td_cuda_sequences *s,

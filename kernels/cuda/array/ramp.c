@@ -1,4 +1,4 @@
-/* kernels/cuda/array/ramp.c - rows of LeakyRelu, LeakyReluGrad and ClipByValue.
+/* kernels/cuda/array/ramp.c - rows of LeakyRelu and LeakyReluGrad.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/array/ramp.h"
@@ -28,31 +28,8 @@ static enum td_code run_leaky_grad(struct td_call *c, struct td_err *err)
     return leaky(c, c->in[1], c->in[0], err);
 }
 
-/* A bound is a scalar, or of x's shape. */
-static enum td_code run_clip(struct td_call *c, struct td_err *err)
-{
-    struct td_tensor *y;
-    TD_TRY(td_out(c, 0, NULL, &y, err));
-    const struct td_cuda_bounds s = {.x = c->in[0]->data,
-                                     .low = c->in[1]->data,
-                                     .high = c->in[2]->data,
-                                     .y = y->data,
-                                     .n = td_tensor_count(y),
-                                     .low_step = td_tensor_count(c->in[1]) > 1,
-                                     .high_step = td_tensor_count(c->in[2]) > 1};
-    return td_cuda_launched(c, td_cuda_clip(td_cuda_type_of(y->dtype), &s, td_cuda_stream_of(c)), err);
-}
-
-#define ROWS(tag, set)                                                                                       \
-    static const struct td_kernel rows_##tag[] = {{.name = "ramp.cuda",                                      \
-                                                   .device = TD_CUDA,                                        \
-                                                   .types = {{"T", set}},                                    \
-                                                   .library = TD_LIB_MODULE,                                 \
-                                                   .run = run_##tag},                                        \
-                                                  {.name = NULL}};
-ROWS(leaky, TD_CUDA_FLOATS)
-ROWS(leaky_grad, TD_CUDA_FLOATS)
-ROWS(clip, TD_CUDA_NUMBERS)
+TD_CUDA_ROWS(rows_leaky, "ramp.cuda", .types = {{"T", TD_CUDA_FLOATS}}, .run = run_leaky);
+TD_CUDA_ROWS(rows_leaky_grad, "ramp.cuda", .types = {{"T", TD_CUDA_FLOATS}}, .run = run_leaky_grad);
 
 const struct td_op_rows td_cuda_rows_ramp[] = {
-    {"LeakyRelu", rows_leaky}, {"LeakyReluGrad", rows_leaky_grad}, {"ClipByValue", rows_clip}, {NULL, NULL}};
+    {"LeakyRelu", rows_leaky}, {"LeakyReluGrad", rows_leaky_grad}, {NULL, NULL}};

@@ -1,5 +1,4 @@
-/* kernels/cuda/array/ramp.cu - functions that are straight between corners which the node or the inputs say,
- * a thread an element.
+/* kernels/cuda/array/ramp.cu - LeakyRelu and its gradient, a thread an element.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/array/ramp.h"
@@ -31,34 +30,10 @@ struct run_leaky {
     }
 };
 
-template <class T> __global__ void clip(td_cuda_bounds s)
-{
-    const T *const x = static_cast<const T *>(s.x), *const low = static_cast<const T *>(s.low);
-    const T *const high = static_cast<const T *>(s.high);
-    T *const y = static_cast<T *>(s.y);
-    for (int64_t i = td_cuda_first(); i < s.n; i += td_cuda_stride()) {
-        const auto v = td_cuda_load(x[i]);
-        const auto most = td_cuda_load(high[i * s.high_step]), least = td_cuda_load(low[i * s.low_step]);
-        const auto below = v > most ? most : v;
-        y[i] = td_cuda_store<T>::of(below < least ? least : below);
-    }
-}
-
-struct run_clip {
-    const td_cuda_bounds *s;
-    td_cuda_stream *stream;
-    template <class T> int operator()(T) const { return td_cuda_over(clip<T>, s->n, stream, *s); }
-};
-
 } // namespace
 
 int td_cuda_leaky(enum td_cuda_type type, const void *sign, const void *x, void *y, int64_t n, float alpha,
                   struct td_cuda_stream *stream)
 {
     return td_cuda_with_float(type, run_leaky{sign, x, y, n, alpha, stream});
-}
-
-int td_cuda_clip(enum td_cuda_type type, const struct td_cuda_bounds *s, struct td_cuda_stream *stream)
-{
-    return td_cuda_with_number(type, run_clip{s, stream});
 }

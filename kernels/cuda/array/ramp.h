@@ -14,14 +14,6 @@ extern "C" {
 int td_cuda_leaky(enum td_cuda_type type, const void *sign, const void *x, void *y, int64_t n, float alpha,
                   struct td_cuda_stream *stream);
 
-/* y[i] = x[i] within low and high, one of each or n; a bound that is NaN does not bound, a NaN in x stays. */
-struct td_cuda_bounds {
-    const void *x, *low, *high;
-    void *y;
-    int64_t n, low_step, high_step; /* steps 0 or 1 */
-};
-int td_cuda_clip(enum td_cuda_type type, const struct td_cuda_bounds *s, struct td_cuda_stream *stream);
-
 #ifdef __cplusplus
 }
 #endif

@@ -224,15 +224,8 @@ static enum td_code run_put(struct td_call *c, struct td_err *err)
 /* ------------------------------------------------------------------ rows */
 
 #define ROWS(op, set, attr, index, ready, which)                                                             \
-    static const struct td_kernel rows_##op[] = {{.name = "scatter.cuda",                                    \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {{"T", set}, {attr, index}},                      \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .judged = which,                                           \
-                                                  .refuse = td_cuda_refuses_policy,                          \
-                                                  .prepare = ready,                                          \
-                                                  .run = run_##op},                                          \
-                                                 {.name = NULL}};
+    TD_CUDA_ROWS(rows_##op, "scatter.cuda", .types = {{"T", set}, {attr, index}}, .judged = which,           \
+                 .refuse = td_cuda_refuses_policy, .prepare = ready, .run = run_##op);
 #define WRITES(op, how, set, attr, ready, which, with)                                                       \
     static enum td_code run_##op(struct td_call *c, struct td_err *err)                                      \
     {                                                                                                        \

@@ -237,14 +237,8 @@ static enum td_code sparse_grad(struct td_call *c, enum td_cuda_scale scale, str
 /* ------------------------------------------------------------------ rows */
 
 #define ROWS(op, set, id, wanted, ready, which)                                                              \
-    static const struct td_kernel rows_##op[] = {{.name = "segment.cuda",                                    \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {{"T", set}, {id, wanted}},                       \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .judged = which,                                           \
-                                                  .prepare = ready,                                          \
-                                                  .run = run_##op},                                          \
-                                                 {.name = NULL}};
+    TD_CUDA_ROWS(rows_##op, "segment.cuda", .types = {{"T", set}, {id, wanted}}, .judged = which,            \
+                 .prepare = ready, .run = run_##op);
 #define REDUCE(op, how, ready, ids, ...)                                                                     \
     static enum td_code run_##op(struct td_call *c, struct td_err *err)                                      \
     {                                                                                                        \

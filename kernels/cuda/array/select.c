@@ -48,12 +48,6 @@ static enum td_code run(struct td_call *c, struct td_err *err)
     return td_cuda_launched(c, td_cuda_select(td_dtype_size(y->dtype), &s, td_cuda_stream_of(c)), err);
 }
 
-static const struct td_kernel rows[] = {{.name = "select.cuda",
-                                         .device = TD_CUDA,
-                                         .types = {{"T", TD_SET_PLAIN}},
-                                         .library = TD_LIB_MODULE,
-                                         .prepare = prepare,
-                                         .run = run},
-                                        {.name = NULL}};
+TD_CUDA_ROWS(rows, "select.cuda", .types = {{"T", TD_SET_PLAIN}}, .prepare = prepare, .run = run);
 
 const struct td_op_rows td_cuda_rows_select[] = {{"Select", rows}, {"SelectV2", rows}, {NULL, NULL}};

@@ -30,6 +30,19 @@ static void walk_add(struct walk *w, int64_t dim, int64_t from, int64_t to)
     w->to[w->rank++] = to;
 }
 
+/* How many elements apart neighbours along each axis lie, row-major, in x and in y. */
+struct strides {
+    int64_t x[TD_MAX_RANK], y[TD_MAX_RANK];
+};
+
+/* A walk from x to y, of no dimensions yet, and their strides, by which it is given them. */
+static struct walk walk_between(const struct td_tensor *x, const struct td_tensor *y, struct strides *s)
+{
+    td_cuda_row_major(&x->shape, s->x);
+    td_cuda_row_major(&y->shape, s->y);
+    return (struct walk){.x = x, .y = y};
+}
+
 static enum td_code go(const struct td_call *c, const struct walk *w, struct td_err *err)
 {
     struct td_cuda_steps steps = {0};
@@ -70,13 +83,11 @@ static enum td_code run_slice(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    struct walk w = {.x = c->in[0], .y = y};
-    int64_t from[TD_MAX_RANK], to[TD_MAX_RANK];
-    td_cuda_row_major(&w.x->shape, from);
-    td_cuda_row_major(&y->shape, to);
+    struct strides by;
+    struct walk w = walk_between(c->in[0], y, &by);
     for (int i = 0; i < y->shape.rank; i++) {
-        walk_add(&w, y->shape.dim[i], from[i], to[i]);
-        w.first += td_tensor_int(c->in[1], i) * from[i];
+        walk_add(&w, y->shape.dim[i], by.x[i], by.y[i]);
+        w.first += td_tensor_int(c->in[1], i) * by.x[i];
     }
     return go(c, &w, err);
 }
@@ -178,14 +189,12 @@ static enum td_code run_update(struct td_call *c, struct td_err *err)
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     TD_TRY(td_cuda_copy_all(c, c->in[0], y, err));
-    struct walk w = {.x = block, .y = y};
-    int64_t from[TD_MAX_RANK], to[TD_MAX_RANK];
-    td_cuda_row_major(&block->shape, from);
-    td_cuda_row_major(&y->shape, to);
+    struct strides by;
+    struct walk w = walk_between(block, y, &by);
     for (int i = 0; i < y->shape.rank; i++) {
         const int64_t asked = td_tensor_int(c->in[2], i), most = y->shape.dim[i] - block->shape.dim[i];
-        walk_add(&w, block->shape.dim[i], from[i], to[i]);
-        w.start += (asked < 0 ? 0 : asked > most ? most : asked) * to[i];
+        walk_add(&w, block->shape.dim[i], by.x[i], by.y[i]);
+        w.start += (asked < 0 ? 0 : asked > most ? most : asked) * by.y[i];
     }
     return go(c, &w, err);
 }
@@ -204,13 +213,11 @@ static enum td_code prepare_update(const struct td_kernel_query *q, struct td_ke
 
 static enum td_code pad(struct td_call *c, struct td_tensor *y, struct td_err *err)
 {
-    struct walk w = {.x = c->in[0], .y = y};
-    int64_t from[TD_MAX_RANK], to[TD_MAX_RANK];
-    td_cuda_row_major(&w.x->shape, from);
-    td_cuda_row_major(&y->shape, to);
+    struct strides by;
+    struct walk w = walk_between(c->in[0], y, &by);
     for (int i = 0; i < y->shape.rank; i++) {
-        walk_add(&w, w.x->shape.dim[i], from[i], to[i]);
-        w.start += td_tensor_int(c->in[1], 2 * i) * to[i];
+        walk_add(&w, w.x->shape.dim[i], by.x[i], by.y[i]);
+        w.start += td_tensor_int(c->in[1], 2 * i) * by.y[i];
     }
     return go(c, &w, err);
 }
@@ -245,14 +252,12 @@ static enum td_code run_tile(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    struct walk w = {.x = c->in[0], .y = y};
-    int64_t from[TD_MAX_RANK], to[TD_MAX_RANK];
-    td_cuda_row_major(&w.x->shape, from);
-    td_cuda_row_major(&y->shape, to);
+    struct strides by;
+    struct walk w = walk_between(c->in[0], y, &by);
     for (int i = 0; i < y->shape.rank; i++) {
         const int64_t dim = w.x->shape.dim[i];
-        walk_add(&w, dim == 0 ? 0 : y->shape.dim[i] / dim, 0, to[i] * dim);
-        walk_add(&w, dim, from[i], to[i]);
+        walk_add(&w, dim == 0 ? 0 : y->shape.dim[i] / dim, 0, by.y[i] * dim);
+        walk_add(&w, dim, by.x[i], by.y[i]);
     }
     return go(c, &w, err);
 }
@@ -353,13 +358,7 @@ static enum td_code run_ones(struct td_call *c, struct td_err *err)
 /* ------------------------------------------------------------------ rows */
 
 #define ROWS(op, ready, set)                                                                                 \
-    static const struct td_kernel rows_##op[] = {{.name = "slice.cuda",                                      \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {{"T", set}},                                     \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .prepare = ready,                                          \
-                                                  .run = run_##op},                                          \
-                                                 {.name = NULL}};
+    TD_CUDA_ROWS(rows_##op, "slice.cuda", .types = {{"T", set}}, .prepare = ready, .run = run_##op);
 ROWS(slice, prepare_rank, TD_SET_PLAIN)
 ROWS(strided, prepare_rank, TD_SET_PLAIN)
 ROWS(strided_grad, prepare_strided_grad, TD_SET_PLAIN)

@@ -17,24 +17,12 @@ static enum td_code run(struct td_call *c, struct td_err *err)
         c, td_cuda_move(1, &steps, c->in[0]->data, y->data, steps.dim[0], td_cuda_stream_of(c)), err);
 }
 
-#define VIEW_ROWS(...)                                                                                       \
-    {                                                                                                        \
-        {.name = "view.cuda",                                                                                \
-         .device = TD_CUDA,                                                                                  \
-         .types = {__VA_ARGS__},                                                                             \
-         .library = TD_LIB_MODULE,                                                                           \
-         .hands_on = true,                                                                                   \
-         .run = run},                                                                                        \
-        {                                                                                                    \
-            .name = NULL                                                                                     \
-        }                                                                                                    \
-    }
-
-static const struct td_kernel rows[] = VIEW_ROWS({"T", TD_SET_PLAIN}),
-                              rows_default[] = VIEW_ROWS({"dtype", TD_SET_PLAIN}),
-                              rows_snapshot[] = VIEW_ROWS({"T", TD_SET_NUMBERS | TD_BIT(TD_BOOL)}),
-                              rows_bitcast[] = VIEW_ROWS({"T", TD_SET_PLAIN & ~TD_BIT(TD_BOOL)},
-                                                         {"type", TD_SET_PLAIN & ~TD_BIT(TD_BOOL)});
+#define VIEW(table, ...)                                                                                     \
+    TD_CUDA_ROWS(table, "view.cuda", .types = {__VA_ARGS__}, .hands_on = true, .run = run);
+VIEW(rows, {"T", TD_SET_PLAIN})
+VIEW(rows_default, {"dtype", TD_SET_PLAIN})
+VIEW(rows_snapshot, {"T", TD_SET_NUMBERS | TD_BIT(TD_BOOL)})
+VIEW(rows_bitcast, {"T", TD_SET_PLAIN & ~TD_BIT(TD_BOOL)}, {"type", TD_SET_PLAIN & ~TD_BIT(TD_BOOL)})
 
 const struct td_op_rows td_cuda_rows_view[] = {{"Reshape", rows},
                                                {"Squeeze", rows},

@@ -198,14 +198,7 @@ static enum td_code run(struct td_call *c, struct td_err *err)
                             err);
 }
 
-static const struct td_kernel rows[] = {{.name = "fused.cuda",
-                                         .device = TD_CUDA,
-                                         .types = {{"T", TD_CUDA_FLOATS}},
-                                         .library = TD_LIB_MODULE,
-                                         .refuse = td_cuda_fused_refuses,
-                                         .prepare = prepare,
-                                         .release = release,
-                                         .run = run},
-                                        {.name = NULL}};
+TD_CUDA_ROWS(rows, "fused.cuda", .types = {{"T", TD_CUDA_FLOATS}}, .refuse = td_cuda_fused_refuses,
+             .prepare = prepare, .release = release, .run = run);
 
 const struct td_op_rows td_cuda_rows_fused[] = {{"_Fused", rows}, {"_FusedElementwise", rows}, {NULL, NULL}};

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/base/cuda_call.h"
 #include "kernels/cuda/linalg/matrix.h"
+#include "kernels/cuda/rows.h"
 
 #define TD_CUDA_MATRICES (TD_CUDA_WIDE | TD_SET_COMPLEX)
 
@@ -38,16 +39,9 @@ static inline void td_cuda_matrix_offer(int64_t jobs, int64_t bytes, struct td_k
     }
 }
 
-/* A table of one row. */
+/* A table of one row, TD_CUDA_ROWS. */
 #define TD_CUDA_MATRIX_ROWS(table, label, inputs_judged, refuses, asked, fn, ...)                            \
-    static const struct td_kernel table[] = {{.name = label,                                                 \
-                                              .device = TD_CUDA,                                             \
-                                              .types = {__VA_ARGS__},                                        \
-                                              .library = TD_LIB_MODULE,                                      \
-                                              .judged = inputs_judged,                                       \
-                                              .refuse = refuses,                                             \
-                                              .prepare = asked,                                              \
-                                              .run = fn},                                                    \
-                                             {.name = NULL}};
+    TD_CUDA_ROWS(table, label, .types = {__VA_ARGS__}, .judged = inputs_judged, .refuse = refuses,           \
+                 .prepare = asked, .run = fn);
 
 #endif

@@ -33,15 +33,8 @@ static enum td_code run_least(struct td_call *c, struct td_err *err)
     return run(c, true, err);
 }
 
-#define ROWS(table, fn)                                                                                      \
-    static const struct td_kernel table[] = {{.name = "arg.cuda",                                            \
-                                              .device = TD_CUDA,                                             \
-                                              .types = {{"T", TD_CUDA_REALS | TD_CUDA_BOOLS}},               \
-                                              .library = TD_LIB_MODULE,                                      \
-                                              .run = fn},                                                    \
-                                             {.name = NULL}};
-ROWS(rows_greatest, run_greatest)
-ROWS(rows_least, run_least)
+TD_CUDA_ROWS(rows_greatest, "arg.cuda", .types = {{"T", TD_CUDA_REALS | TD_CUDA_BOOLS}}, .run = run_greatest);
+TD_CUDA_ROWS(rows_least, "arg.cuda", .types = {{"T", TD_CUDA_REALS | TD_CUDA_BOOLS}}, .run = run_least);
 
 const struct td_op_rows td_cuda_rows_arg[] = {
     {"ArgMax", rows_greatest}, {"ArgMin", rows_least}, {NULL, NULL}};

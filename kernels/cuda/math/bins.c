@@ -132,18 +132,12 @@ static enum td_code run_histogram(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ rows */
 
-#define ROWS(table, which, ready, fn, ...)                                                                   \
-    static const struct td_kernel table[] = {{.name = "bins.cuda",                                           \
-                                              .device = TD_CUDA,                                             \
-                                              .types = {{"T", TD_CUDA_NATIVE}, __VA_ARGS__},                 \
-                                              .library = TD_LIB_MODULE,                                      \
-                                              .judged = which,                                               \
-                                              .prepare = ready,                                              \
-                                              .run = fn},                                                    \
-                                             {.name = NULL}};
-ROWS(rows, 1, prepare, run, {"Tidx", TD_SET_INDEX})
-ROWS(rows_flat, 1, prepare, run, {NULL, 0})
-ROWS(rows_histogram, 3, prepare_histogram, run_histogram, {"dtype", TD_SET_INDEX})
+TD_CUDA_ROWS(rows, "bins.cuda", .types = {{"T", TD_CUDA_NATIVE}, {"Tidx", TD_SET_INDEX}}, .judged = 1,
+             .prepare = prepare, .run = run);
+TD_CUDA_ROWS(rows_flat, "bins.cuda", .types = {{"T", TD_CUDA_NATIVE}}, .judged = 1, .prepare = prepare,
+             .run = run);
+TD_CUDA_ROWS(rows_histogram, "bins.cuda", .types = {{"T", TD_CUDA_NATIVE}, {"dtype", TD_SET_INDEX}},
+             .judged = 3, .prepare = prepare_histogram, .run = run_histogram);
 
 const struct td_op_rows td_cuda_rows_bins[] = {
     {"Bincount", rows_flat}, {"DenseBincount", rows}, {"HistogramFixedWidth", rows_histogram}, {NULL, NULL}};

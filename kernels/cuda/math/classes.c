@@ -51,16 +51,10 @@ static enum td_code run_kept(struct td_call *c, struct td_err *err)
     return draw(c, g, y, err);
 }
 
-#define ROWS(table, fn)                                                                                      \
-    static const struct td_kernel table[] = {{.name = "classes.cuda",                                        \
-                                              .device = TD_CUDA,                                             \
-                                              .types = {{"T", TD_CUDA_FLOATS}},                              \
-                                              .library = TD_LIB_MODULE,                                      \
-                                              .prepare = prepare,                                            \
-                                              .run = fn},                                                    \
-                                             {.name = NULL}};
-ROWS(rows_kept, run_kept)
-ROWS(rows_stateless, run_stateless)
+TD_CUDA_ROWS(rows_kept, "classes.cuda", .types = {{"T", TD_CUDA_FLOATS}}, .prepare = prepare,
+             .run = run_kept);
+TD_CUDA_ROWS(rows_stateless, "classes.cuda", .types = {{"T", TD_CUDA_FLOATS}}, .prepare = prepare,
+             .run = run_stateless);
 
 const struct td_op_rows td_cuda_rows_classes[] = {
     {"Multinomial", rows_kept}, {"StatelessMultinomial", rows_stateless}, {NULL, NULL}};

@@ -6,6 +6,7 @@
 #include "kernels/cuda/base/cuda_call.h"
 #include "kernels/cuda/rows.h"
 
+/* A bound is a scalar, or of x's shape. */
 static enum td_code run_clip(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
@@ -15,8 +16,8 @@ static enum td_code run_clip(struct td_call *c, struct td_err *err)
                                    .high = c->in[2]->data,
                                    .y = y->data,
                                    .n = td_tensor_count(y),
-                                   .low_step = c->in[1]->shape.rank > 0,
-                                   .high_step = c->in[2]->shape.rank > 0};
+                                   .low_step = td_tensor_count(c->in[1]) > 1,
+                                   .high_step = td_tensor_count(c->in[2]) > 1};
     return td_cuda_launched(c, td_cuda_clip_of(td_cuda_type_of(y->dtype), &s, td_cuda_stream_of(c)), err);
 }
 
@@ -31,15 +32,8 @@ static enum td_code run_near(struct td_call *c, struct td_err *err)
                             err);
 }
 
-#define ROWS(table, set, fn)                                                                                 \
-    static const struct td_kernel table[] = {{.name = "clip.cuda",                                           \
-                                              .device = TD_CUDA,                                             \
-                                              .types = {{"T", set}},                                         \
-                                              .library = TD_LIB_MODULE,                                      \
-                                              .run = fn},                                                    \
-                                             {.name = NULL}};
-ROWS(rows_clip, TD_CUDA_REALS, run_clip)
-ROWS(rows_near, TD_CUDA_WIDE, run_near)
+TD_CUDA_ROWS(rows_clip, "clip.cuda", .types = {{"T", TD_CUDA_REALS}}, .run = run_clip);
+TD_CUDA_ROWS(rows_near, "clip.cuda", .types = {{"T", TD_CUDA_WIDE}}, .run = run_near);
 
 const struct td_op_rows td_cuda_rows_clip[] = {
     {"ClipByValue", rows_clip}, {"ApproximateEqual", rows_near}, {NULL, NULL}};

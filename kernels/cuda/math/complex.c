@@ -41,14 +41,8 @@ static const char *refuse_mixed(const struct td_node *n)
 }
 
 #define ROWS(table, fn, asked, refuses, ...)                                                                 \
-    static const struct td_kernel table[] = {{.name = "complex.cuda",                                        \
-                                              .device = TD_CUDA,                                             \
-                                              .types = {__VA_ARGS__},                                        \
-                                              .library = TD_LIB_MODULE,                                      \
-                                              .refuse = refuses,                                             \
-                                              .prepare = asked,                                              \
-                                              .run = fn},                                                    \
-                                             {.name = NULL}};
+    TD_CUDA_ROWS(table, "complex.cuda", .types = {__VA_ARGS__}, .refuse = refuses, .prepare = asked,         \
+                 .run = fn);
 #define PART(what, part, refuses, ...)                                                                       \
     static enum td_code run_##what(struct td_call *c, struct td_err *err)                                    \
     {                                                                                                        \

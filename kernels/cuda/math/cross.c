@@ -16,11 +16,6 @@ static enum td_code run(struct td_call *c, struct td_err *err)
                             err);
 }
 
-static const struct td_kernel rows[] = {{.name = "cross.cuda",
-                                         .device = TD_CUDA,
-                                         .types = {{"T", TD_CUDA_REALS}},
-                                         .library = TD_LIB_MODULE,
-                                         .run = run},
-                                        {.name = NULL}};
+TD_CUDA_ROWS(rows, "cross.cuda", .types = {{"T", TD_CUDA_REALS}}, .run = run);
 
 const struct td_op_rows td_cuda_rows_cross[] = {{"Cross", rows}, {NULL, NULL}};

@@ -466,21 +466,14 @@ CUBLASLT(0)
 CUBLASLT(1)
 CUBLASLT(2)
 #define CUBLASLT_ROW(label, choice)                                                                          \
-    {                                                                                                        \
-        .name = label, .device = TD_CUDA, .types = {{"T", TD_CUDA_FLOATS}}, .library = TD_LIB_MODULE,        \
-        .competes = true, .prepare = prepare_##choice, .release = release_cublaslt, .run = run_cublaslt      \
-    }
+    TD_CUDA_ROW(label, .types = {{"T", TD_CUDA_FLOATS}}, .competes = true, .prepare = prepare_##choice,      \
+                .release = release_cublaslt, .run = run_cublaslt)
 
 static const struct td_kernel rows[] = {CUBLASLT_ROW("einsum.cublaslt", 0),
                                         CUBLASLT_ROW("einsum.cublaslt.2", 1),
                                         CUBLASLT_ROW("einsum.cublaslt.3", 2),
-                                        {.name = "einsum.cuda",
-                                         .device = TD_CUDA,
-                                         .types = {{"T", TD_CUDA_FLOATS}},
-                                         .library = TD_LIB_MODULE,
-                                         .competes = true,
-                                         .prepare = prepare,
-                                         .run = run},
+                                        TD_CUDA_ROW("einsum.cuda", .types = {{"T", TD_CUDA_FLOATS}},
+                                                    .competes = true, .prepare = prepare, .run = run),
                                         {.name = NULL}};
 
 const struct td_op_rows td_cuda_rows_einsum[] = {{"Einsum", rows}, {NULL, NULL}};

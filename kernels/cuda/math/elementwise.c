@@ -119,12 +119,7 @@ static enum td_code run_bias(struct td_call *c, struct td_err *err)
                             err);
 }
 
-static const struct td_kernel rows_bias[] = {{.name = "bias.cuda",
-                                              .device = TD_CUDA,
-                                              .types = {{"T", TD_CUDA_ALL}},
-                                              .library = TD_LIB_MODULE,
-                                              .run = run_bias},
-                                             {.name = NULL}};
+TD_CUDA_ROWS(rows_bias, "bias.cuda", .types = {{"T", TD_CUDA_ALL}}, .run = run_bias);
 
 /* ------------------------------------------------------------------ AddN */
 
@@ -156,13 +151,8 @@ static enum td_code prepare_add_n(const struct td_kernel_query *q, struct td_ker
     return TD_OK;
 }
 
-static const struct td_kernel rows_add_n[] = {{.name = "elementwise.cuda",
-                                               .device = TD_CUDA,
-                                               .types = {{"T", TD_CUDA_ALL}},
-                                               .library = TD_LIB_MODULE,
-                                               .prepare = prepare_add_n,
-                                               .run = run_add_n},
-                                              {.name = NULL}};
+TD_CUDA_ROWS(rows_add_n, "elementwise.cuda", .types = {{"T", TD_CUDA_ALL}}, .prepare = prepare_add_n,
+             .run = run_add_n);
 
 /* ------------------------------------------------------------------ rows */
 
@@ -171,12 +161,7 @@ static const struct td_kernel rows_add_n[] = {{.name = "elementwise.cuda",
     {                                                                                                        \
         return run_unary(c, TD_CUDA_##op, err);                                                              \
     }                                                                                                        \
-    static const struct td_kernel rows_##op[] = {{.name = "elementwise.cuda",                                \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {{"T", TD_CUDA_##set}},                           \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .run = run_##op},                                          \
-                                                 {.name = NULL}};
+    TD_CUDA_ROWS(rows_##op, "elementwise.cuda", .types = {{"T", TD_CUDA_##set}}, .run = run_##op);
 #define TEST UNARY
 #define COUNT UNARY
 #include "kernels/cuda/math/unary.def"
@@ -186,13 +171,8 @@ static const struct td_kernel rows_add_n[] = {{.name = "elementwise.cuda",
     {                                                                                                        \
         return run_binary(c, TD_CUDA_##op, err);                                                             \
     }                                                                                                        \
-    static const struct td_kernel rows_##op[] = {{.name = "elementwise.cuda",                                \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {{"T", TD_CUDA_##set}},                           \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .prepare = asked,                                          \
-                                                  .run = run_##op},                                          \
-                                                 {.name = NULL}};
+    TD_CUDA_ROWS(rows_##op, "elementwise.cuda", .types = {{"T", TD_CUDA_##set}}, .prepare = asked,           \
+                 .run = run_##op);
 #define BINARY(op, set, value) TWO_INPUTS(op, set, prepare_binary)
 #define DIVIDE(op, set, value) TWO_INPUTS(op, set, prepare_divide)
 #define POWER(op, set, value) TWO_INPUTS(op, set, prepare_power)

@@ -292,17 +292,11 @@ static enum td_code run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ rows */
 
-#define ROWS(table, ...)                                                                                     \
-    static const struct td_kernel table[] = {{.name = "fft.cuda",                                            \
-                                              .device = TD_CUDA,                                             \
-                                              .types = {__VA_ARGS__},                                        \
-                                              .library = TD_LIB_MODULE,                                      \
-                                              .prepare = prepare,                                            \
-                                              .run = run},                                                   \
-                                             {.name = NULL}};
-ROWS(rows_complex, {"Tcomplex", TD_SET_COMPLEX})
-ROWS(rows_real, {"Tcomplex", TD_SET_COMPLEX}, {"Treal", TD_CUDA_WIDE})
-ROWS(rows_single, {NULL, 0})
+TD_CUDA_ROWS(rows_complex, "fft.cuda", .types = {{"Tcomplex", TD_SET_COMPLEX}}, .prepare = prepare,
+             .run = run);
+TD_CUDA_ROWS(rows_real, "fft.cuda", .types = {{"Tcomplex", TD_SET_COMPLEX}, {"Treal", TD_CUDA_WIDE}},
+             .prepare = prepare, .run = run);
+TD_CUDA_ROWS(rows_single, "fft.cuda", .prepare = prepare, .run = run);
 
 const struct td_op_rows td_cuda_rows_fft[] = {{"FFT", rows_complex},
                                               {"FFT2D", rows_complex},

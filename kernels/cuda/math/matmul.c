@@ -197,24 +197,15 @@ static const char *of_two_types(const struct td_node *n)
 }
 
 #define CUBLASLT_ROW(label, choice, attr, no)                                                                \
-    {                                                                                                        \
-        .name = label, .device = TD_CUDA, .types = {{attr, TD_CUDA_FLOATS}}, .library = TD_LIB_MODULE,       \
-        .competes = true, .refuse = no, .prepare = prepare_##choice, .release = release_cublaslt,            \
-        .run = run_cublaslt                                                                                  \
-    }
+    TD_CUDA_ROW(label, .types = {{attr, TD_CUDA_FLOATS}}, .competes = true, .refuse = no,                    \
+                .prepare = prepare_##choice, .release = release_cublaslt, .run = run_cublaslt)
 #define ROWS(name_, label, attr, no)                                                                         \
     static const struct td_kernel name_[] = {CUBLASLT_ROW(label ".cublaslt", 0, attr, no),                   \
                                              CUBLASLT_ROW(label ".cublaslt.2", 1, attr, no),                 \
                                              CUBLASLT_ROW(label ".cublaslt.3", 2, attr, no),                 \
-                                             {.name = label ".cuda",                                         \
-                                              .device = TD_CUDA,                                             \
-                                              .types = {{attr, TD_CUDA_FLOATS}},                             \
-                                              .library = TD_LIB_MODULE,                                      \
-                                              .competes = true,                                              \
-                                              .refuse = no,                                                  \
-                                              .prepare = prepare,                                            \
-                                              .release = td_cuda_posts_release,                              \
-                                              .run = run},                                                   \
+                                             TD_CUDA_ROW(label ".cuda", .types = {{attr, TD_CUDA_FLOATS}},   \
+                                                         .competes = true, .refuse = no, .prepare = prepare, \
+                                                         .release = td_cuda_posts_release, .run = run),      \
                                              {.name = NULL}};
 ROWS(rows, "matmul", "T", NULL)
 ROWS(batch_rows, "batch_matmul", "T", NULL)

@@ -94,13 +94,7 @@ static enum td_code fill_gamma(struct td_call *c, generator_fn *generator, struc
     {                                                                                                        \
         return call;                                                                                         \
     }                                                                                                        \
-    static const struct td_kernel rows_##what[] = {{.name = "random.cuda",                                   \
-                                                    .device = TD_CUDA,                                       \
-                                                    .types = {__VA_ARGS__},                                  \
-                                                    .library = TD_LIB_MODULE,                                \
-                                                    .prepare = ready,                                        \
-                                                    .run = run_##what},                                      \
-                                                   {.name = NULL}};
+    TD_CUDA_ROWS(rows_##what, "random.cuda", .types = {__VA_ARGS__}, .prepare = ready, .run = run_##what);
 #define FLOATS(generator)                                                                                    \
     ROWS(uniform_##generator, fill(c, generator, TD_RANDOM_UNIFORM, err), {"dtype", TD_CUDA_FLOATS})         \
     ROWS(normal_##generator, fill(c, generator, TD_RANDOM_NORMAL, err), {"dtype", TD_CUDA_FLOATS})           \

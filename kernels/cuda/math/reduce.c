@@ -84,13 +84,7 @@ static enum td_code run_half_squares(struct td_call *c, struct td_err *err)
 }
 
 #define ROWS(op, ...)                                                                                        \
-    static const struct td_kernel rows_##op[] = {{.name = "reduce.cuda",                                     \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {__VA_ARGS__},                                    \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .prepare = prepare,                                        \
-                                                  .run = run_##op},                                          \
-                                                 {.name = NULL}};
+    TD_CUDA_ROWS(rows_##op, "reduce.cuda", .types = {__VA_ARGS__}, .prepare = prepare, .run = run_##op);
 #define REDUCE(op, which, ...)                                                                               \
     static enum td_code run_##op(struct td_call *c, struct td_err *err)                                      \
     {                                                                                                        \

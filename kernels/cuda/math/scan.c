@@ -51,13 +51,7 @@ static enum td_code run(struct td_call *c, enum td_cuda_scan op, struct td_err *
     {                                                                                                        \
         return run(c, op, err);                                                                              \
     }                                                                                                        \
-    static const struct td_kernel rows_##what[] = {{.name = "scan.cuda",                                     \
-                                                    .device = TD_CUDA,                                       \
-                                                    .types = {{"T", set}},                                   \
-                                                    .library = TD_LIB_MODULE,                                \
-                                                    .prepare = prepare,                                      \
-                                                    .run = run_##what},                                      \
-                                                   {.name = NULL}};
+    TD_CUDA_ROWS(rows_##what, "scan.cuda", .types = {{"T", set}}, .prepare = prepare, .run = run_##what);
 SCAN(sum, TD_CUDA_RUNNING_SUM, TD_CUDA_REALS)
 SCAN(product, TD_CUDA_RUNNING_PRODUCT, TD_CUDA_REALS)
 SCAN(logsum, TD_CUDA_RUNNING_LOGSUM, TD_CUDA_FLOATS)

@@ -54,17 +54,10 @@ static enum td_code run_bucketize(struct td_call *c, struct td_err *err)
                             err);
 }
 
-#define ROWS(table, set, fn, ...)                                                                            \
-    static const struct td_kernel table[] = {{.name = "search.cuda",                                         \
-                                              .device = TD_CUDA,                                             \
-                                              .types = {{"T", set}},                                         \
-                                              .library = TD_LIB_MODULE,                                      \
-                                              .run = fn,                                                     \
-                                              __VA_ARGS__},                                                  \
-                                             {.name = NULL}};
-ROWS(rows_lower, TD_CUDA_REALS, run_lower, )
-ROWS(rows_upper, TD_CUDA_REALS, run_upper, )
-ROWS(rows_bucketize, TD_CUDA_NATIVE, run_bucketize, .refuse = refuse_many)
+TD_CUDA_ROWS(rows_lower, "search.cuda", .types = {{"T", TD_CUDA_REALS}}, .run = run_lower);
+TD_CUDA_ROWS(rows_upper, "search.cuda", .types = {{"T", TD_CUDA_REALS}}, .run = run_upper);
+TD_CUDA_ROWS(rows_bucketize, "search.cuda", .types = {{"T", TD_CUDA_NATIVE}}, .run = run_bucketize,
+             .refuse = refuse_many);
 
 const struct td_op_rows td_cuda_rows_search[] = {
     {"LowerBound", rows_lower}, {"UpperBound", rows_upper}, {"Bucketize", rows_bucketize}, {NULL, NULL}};

@@ -43,13 +43,7 @@ static enum td_code run_betainc(struct td_call *c, struct td_err *err)
 }
 
 #define ROWS(op, set, asked, fn)                                                                             \
-    static const struct td_kernel rows_##op[] = {{.name = "special.cuda",                                    \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {{"T", set}},                                     \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .prepare = asked,                                          \
-                                                  .run = fn},                                                \
-                                                 {.name = NULL}};
+    TD_CUDA_ROWS(rows_##op, "special.cuda", .types = {{"T", set}}, .prepare = asked, .run = fn);
 #define SET_HALF (TD_CUDA_WIDE | TD_BIT(TD_HALF))
 #define SET_WIDE TD_CUDA_WIDE
 #define ONE(op, set, f32, f64)                                                                               \

@@ -105,17 +105,9 @@ static enum td_code run_in_top(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ rows */
 
-#define ROWS(table, asked, fn, ...)                                                                          \
-    static const struct td_kernel table[] = {{.name = "top.cuda",                                            \
-                                              .device = TD_CUDA,                                             \
-                                              .types = {__VA_ARGS__},                                        \
-                                              .library = TD_LIB_MODULE,                                      \
-                                              .prepare = asked,                                              \
-                                              .run = fn},                                                    \
-                                             {.name = NULL}};
-ROWS(rows_top, prepare_top, run_top, {"T", TD_CUDA_REALS})
-ROWS(rows_nth, prepare_nth, run_nth, {"T", TD_CUDA_REALS})
-ROWS(rows_in_top, NULL, run_in_top, {"T", TD_SET_INDEX})
+TD_CUDA_ROWS(rows_top, "top.cuda", .types = {{"T", TD_CUDA_REALS}}, .prepare = prepare_top, .run = run_top);
+TD_CUDA_ROWS(rows_nth, "top.cuda", .types = {{"T", TD_CUDA_REALS}}, .prepare = prepare_nth, .run = run_nth);
+TD_CUDA_ROWS(rows_in_top, "top.cuda", .types = {{"T", TD_SET_INDEX}}, .run = run_in_top);
 
 const struct td_op_rows td_cuda_rows_top[] = {{"TopK", rows_top},        {"TopKV2", rows_top},
                                               {"NthElement", rows_nth},  {"InTopK", rows_in_top},

@@ -28,7 +28,6 @@ static enum td_code run(struct td_call *c, struct td_err *err)
     return td_cuda_launched(c, td_cuda_adam_move(&s, td_cuda_stream_of(c)), err);
 }
 
-static const struct td_kernel rows[] = {
-    {.name = "adam.cuda", .device = TD_CUDA, .library = TD_LIB_MODULE, .run = run}, {.name = NULL}};
+TD_CUDA_ROWS(rows, "adam.cuda", .run = run);
 
 const struct td_op_rows td_cuda_rows_adam[] = {{"_Adam", rows}, {NULL, NULL}};

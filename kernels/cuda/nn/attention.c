@@ -99,19 +99,11 @@ static enum td_code run(struct td_call *c, struct td_err *err)
 
 #define SMALL (TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16))
 
-static const struct td_kernel rows[] = {{.name = "attention.tf32",
-                                         .device = TD_CUDA,
-                                         .types = {{"T", TD_BIT(TD_FLOAT)}},
-                                         .library = TD_LIB_MODULE,
-                                         .refuse = refuse_others,
-                                         .prepare = prepare_tf32,
-                                         .run = run_tf32},
-                                        {.name = "attention.cuda",
-                                         .device = TD_CUDA,
-                                         .types = {{"T", TD_BIT(TD_FLOAT) | SMALL}},
-                                         .library = TD_LIB_MODULE,
-                                         .refuse = refuse_others,
-                                         .run = run},
-                                        {.name = NULL}};
+static const struct td_kernel rows[] = {
+    TD_CUDA_ROW("attention.tf32", .types = {{"T", TD_BIT(TD_FLOAT)}}, .refuse = refuse_others,
+                .prepare = prepare_tf32, .run = run_tf32),
+    TD_CUDA_ROW("attention.cuda", .types = {{"T", TD_BIT(TD_FLOAT) | SMALL}}, .refuse = refuse_others,
+                .run = run),
+    {.name = NULL}};
 
 const struct td_op_rows td_cuda_rows_attention[] = {{"_Attention", rows}, {NULL, NULL}};

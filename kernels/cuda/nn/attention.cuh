@@ -97,8 +97,8 @@ __device__ inline bool td_cuda_attention_again(const td_cuda_attention &a, float
 /* Column d of its result. */
 template <class T>
 __device__ TD_NOT_INLINE void td_cuda_attention_put_again(const td_cuda_attention &a,
-                                                         const td_cuda_attention_bases &b, int64_t t,
-                                                         int64_t d)
+                                                          const td_cuda_attention_bases &b, int64_t t,
+                                                          int64_t d)
 {
     const T *const value = static_cast<const T *>(a.value) + b.value + d * a.of_value.at[0];
     float sum = 0;

@@ -67,16 +67,9 @@ static enum td_code run_project(struct td_call *c, struct td_err *err)
     return td_cuda_launched(c, td_cuda_project(td_cuda_type_of(y->dtype), &s, td_cuda_stream_of(c)), err);
 }
 
-#define ROWS(op, attr, set, ready)                                                                           \
-    static const struct td_kernel rows_##op[] = {{.name = "canvas.cuda",                                     \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {{attr, set}},                                    \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .prepare = ready,                                          \
-                                                  .run = run_##op},                                          \
-                                                 {.name = NULL}};
-ROWS(draw, "T", TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF), NULL)
-ROWS(project, "dtype", TD_CUDA_NUMBERS | TD_BIT(TD_UINT8), prepare_project)
+TD_CUDA_ROWS(rows_draw, "canvas.cuda", .types = {{"T", TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF)}}, .run = run_draw);
+TD_CUDA_ROWS(rows_project, "canvas.cuda", .types = {{"dtype", TD_CUDA_NUMBERS | TD_BIT(TD_UINT8)}},
+             .prepare = prepare_project, .run = run_project);
 
 const struct td_op_rows td_cuda_rows_canvas[] = {{"DrawBoundingBoxes", rows_draw},
                                                  {"DrawBoundingBoxesV2", rows_draw},

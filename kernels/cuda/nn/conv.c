@@ -222,11 +222,7 @@ static enum td_code run_cudnn(struct td_call *c, const struct role *r, struct td
     {                                                                                                        \
         return does(c, &which, err);                                                                         \
     }
-#define ROW(label, ...)                                                                                      \
-    {                                                                                                        \
-        .name = label, .device = TD_CUDA, .types = {{"T", TD_CUDA_FLOATS}}, .library = TD_LIB_MODULE,        \
-        .competes = true, __VA_ARGS__                                                                        \
-    }
+#define ROW(label, ...) TD_CUDA_ROW(label, .types = {{"T", TD_CUDA_FLOATS}}, .competes = true, __VA_ARGS__)
 #define PRODUCT_ROW(op)                                                                                      \
     ROW("conv.cublaslt", .prepare = prepare_product_##op, .release = release_product, .run = run_product_##op)
 #define CUDNN_ROW(label, op, choice)                                                                         \

@@ -103,17 +103,11 @@ static enum td_code run_to_filter(struct td_call *c, struct td_err *err)
     return backward(c, true, err);
 }
 
-#define ROWS(table, ready, fn)                                                                               \
-    static const struct td_kernel table[] = {{.name = "dilation.cuda",                                       \
-                                              .device = TD_CUDA,                                             \
-                                              .types = {{"T", TD_CUDA_FLOATS}},                              \
-                                              .library = TD_LIB_MODULE,                                      \
-                                              .prepare = ready,                                              \
-                                              .run = fn},                                                    \
-                                             {.name = NULL}};
-ROWS(rows, prepare, run)
-ROWS(rows_to_input, prepare_grad, run_to_input)
-ROWS(rows_to_filter, prepare_grad, run_to_filter)
+TD_CUDA_ROWS(rows, "dilation.cuda", .types = {{"T", TD_CUDA_FLOATS}}, .prepare = prepare, .run = run);
+TD_CUDA_ROWS(rows_to_input, "dilation.cuda", .types = {{"T", TD_CUDA_FLOATS}}, .prepare = prepare_grad,
+             .run = run_to_input);
+TD_CUDA_ROWS(rows_to_filter, "dilation.cuda", .types = {{"T", TD_CUDA_FLOATS}}, .prepare = prepare_grad,
+             .run = run_to_filter);
 
 const struct td_op_rows td_cuda_rows_dilation[] = {{"Dilation2D", rows},
                                                    {"Dilation2DBackpropInput", rows_to_input},

@@ -60,14 +60,8 @@ static enum td_code run_grad(struct td_call *c, struct td_err *err)
     return td_cuda_launched(c, td_cuda_fake_quant_back(&s, &g, td_cuda_stream_of(c)), err);
 }
 
-static const struct td_kernel rows[] = {
-    {.name = "fake_quant.cuda", .device = TD_CUDA, .library = TD_LIB_MODULE, .run = run}, {.name = NULL}};
-static const struct td_kernel rows_grad[] = {{.name = "fake_quant.cuda",
-                                              .device = TD_CUDA,
-                                              .library = TD_LIB_MODULE,
-                                              .prepare = prepare_grad,
-                                              .run = run_grad},
-                                             {.name = NULL}};
+TD_CUDA_ROWS(rows, "fake_quant.cuda", .run = run);
+TD_CUDA_ROWS(rows_grad, "fake_quant.cuda", .prepare = prepare_grad, .run = run_grad);
 
 const struct td_op_rows td_cuda_rows_fake_quant[] = {{"FakeQuantWithMinMaxArgs", rows},
                                                      {"FakeQuantWithMinMaxVars", rows},

@@ -88,17 +88,12 @@ static enum td_code run_l2(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ the table */
 
-#define ROWS(tag, ...)                                                                                       \
-    static const struct td_kernel rows_##tag[] = {{.name = "loss.cuda",                                      \
-                                                   .device = TD_CUDA,                                        \
-                                                   .types = {__VA_ARGS__},                                   \
-                                                   .library = TD_LIB_MODULE,                                 \
-                                                   .prepare = prepare_##tag,                                 \
-                                                   .run = run_##tag},                                        \
-                                                  {.name = NULL}};
-ROWS(dense, {"T", TD_CUDA_FLOATS})
-ROWS(sparse, {"T", TD_CUDA_FLOATS}, {"Tlabels", TD_BIT(TD_INT32) | TD_BIT(TD_INT64)})
-ROWS(l2, {"T", TD_CUDA_FLOATS})
+TD_CUDA_ROWS(rows_dense, "loss.cuda", .types = {{"T", TD_CUDA_FLOATS}}, .prepare = prepare_dense,
+             .run = run_dense);
+TD_CUDA_ROWS(rows_sparse, "loss.cuda",
+             .types = {{"T", TD_CUDA_FLOATS}, {"Tlabels", TD_BIT(TD_INT32) | TD_BIT(TD_INT64)}},
+             .prepare = prepare_sparse, .run = run_sparse);
+TD_CUDA_ROWS(rows_l2, "loss.cuda", .types = {{"T", TD_CUDA_FLOATS}}, .prepare = prepare_l2, .run = run_l2);
 
 const struct td_op_rows td_cuda_rows_loss[] = {{"SoftmaxCrossEntropyWithLogits", rows_dense},
                                                {"SparseSoftmaxCrossEntropyWithLogits", rows_sparse},

@@ -48,18 +48,7 @@ static enum td_code run_grad(struct td_call *c, struct td_err *err)
 }
 
 #define LRN_TYPES (TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16))
-static const struct td_kernel rows[] = {{.name = "lrn.cuda",
-                                         .device = TD_CUDA,
-                                         .types = {{"T", LRN_TYPES}},
-                                         .library = TD_LIB_MODULE,
-                                         .run = run},
-                                        {.name = NULL}};
-static const struct td_kernel rows_grad[] = {{.name = "lrn.cuda",
-                                              .device = TD_CUDA,
-                                              .types = {{"T", LRN_TYPES}},
-                                              .library = TD_LIB_MODULE,
-                                              .prepare = prepare_grad,
-                                              .run = run_grad},
-                                             {.name = NULL}};
+TD_CUDA_ROWS(rows, "lrn.cuda", .types = {{"T", LRN_TYPES}}, .run = run);
+TD_CUDA_ROWS(rows_grad, "lrn.cuda", .types = {{"T", LRN_TYPES}}, .prepare = prepare_grad, .run = run_grad);
 
 const struct td_op_rows td_cuda_rows_lrn[] = {{"LRN", rows}, {"LRNGrad", rows_grad}, {NULL, NULL}};

@@ -138,13 +138,7 @@ static enum td_code run_grad(struct td_call *c, struct td_err *err)
 /* Of the first version, T is of the statistics, too. */
 #define ROWS(tag, fn, ...) ROWS_OF(tag, fn, prepare, __VA_ARGS__)
 #define ROWS_OF(tag, fn, ready, ...)                                                                         \
-    static const struct td_kernel rows_##tag[] = {{.name = "batch_norm.cuda",                                \
-                                                   .device = TD_CUDA,                                        \
-                                                   .types = {__VA_ARGS__},                                   \
-                                                   .library = TD_LIB_MODULE,                                 \
-                                                   .prepare = ready,                                         \
-                                                   .run = fn},                                               \
-                                                  {.name = NULL}};
+    TD_CUDA_ROWS(rows_##tag, "batch_norm.cuda", .types = {__VA_ARGS__}, .prepare = ready, .run = fn);
 ROWS(first, run, {"T", TD_BIT(TD_FLOAT)})
 ROWS(later, run, {"T", NORM_TYPES}, {"U", TD_BIT(TD_FLOAT)})
 ROWS(first_grad, run_grad, {"T", TD_BIT(TD_FLOAT)})

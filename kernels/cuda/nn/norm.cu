@@ -126,8 +126,8 @@ template <class T> __global__ void norm_global(td_cuda_norm s, const T *x, T *y,
         const int64_t c = i / s.inner % s.channels;
         const W by = 1 / sqrt(td_cuda_load(variance[c]) + static_cast<W>(s.epsilon)) *
                      (scale == nullptr ? W(1) : td_cuda_load(scale[c]));
-        y[i] = td_cuda_store<T>::of((td_cuda_load(x[i]) - td_cuda_load(mean[c])) * by +
-                                    td_cuda_load(offset[c]));
+        y[i] =
+            td_cuda_store<T>::of((td_cuda_load(x[i]) - td_cuda_load(mean[c])) * by + td_cuda_load(offset[c]));
     }
 }
 

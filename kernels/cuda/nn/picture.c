@@ -176,13 +176,7 @@ static enum td_code run_crop_boxes(struct td_call *c, struct td_err *err)
 /* ------------------------------------------------------------------ the table */
 
 #define ROWS(tag, ready, set)                                                                                \
-    static const struct td_kernel rows_##tag[] = {{.name = "picture.cuda",                                   \
-                                                   .device = TD_CUDA,                                        \
-                                                   .types = {{"T", set}},                                    \
-                                                   .library = TD_LIB_MODULE,                                 \
-                                                   .prepare = ready,                                         \
-                                                   .run = run_##tag},                                        \
-                                                  {.name = NULL}};
+    TD_CUDA_ROWS(rows_##tag, "picture.cuda", .types = {{"T", set}}, .prepare = ready, .run = run_##tag);
 /* delta and scale are float whatever T is. */
 #define ADJUSTED (TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF))
 ROWS(to_hsv, NULL, TD_CUDA_FLOATS)

@@ -150,24 +150,12 @@ static const char *of_two_types(const struct td_node *n)
 {
     return td_attr_type(n, "T") != td_attr_type(n, "TInput") ? "two types" : NULL;
 }
-static const struct td_kernel rows_volume_grad[] = {
-    {.name = "pool.cuda",
-     .device = TD_CUDA,
-     .types = {{"T", TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16)}},
-     .library = TD_LIB_MODULE,
-     .refuse = of_two_types,
-     .prepare = prepare,
-     .run = run_max_grad},
-    {.name = NULL}};
+TD_CUDA_ROWS(rows_volume_grad, "pool.cuda",
+             .types = {{"T", TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16)}},
+             .refuse = of_two_types, .prepare = prepare, .run = run_max_grad);
 
 #define ROWS(op, ...)                                                                                        \
-    static const struct td_kernel rows_##op[] = {{.name = "pool.cuda",                                       \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {__VA_ARGS__},                                    \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .prepare = prepare,                                        \
-                                                  .run = run_##op},                                          \
-                                                 {.name = NULL}};
+    TD_CUDA_ROWS(rows_##op, "pool.cuda", .types = {__VA_ARGS__}, .prepare = prepare, .run = run_##op);
 ROWS(max, {"T", TD_CUDA_FLOATS})
 ROWS(average, {"T", TD_CUDA_FLOATS})
 ROWS(argmax, {"T", TD_CUDA_FLOATS}, {"Targmax", TD_BIT(TD_INT32) | TD_BIT(TD_INT64)})

@@ -80,17 +80,10 @@ static enum td_code run_pick(struct td_call *c, struct td_err *err)
     return td_cuda_launched(c, td_cuda_gather_along(&s, &slices, td_cuda_stream_of(c)), err);
 }
 
-#define ROWS(op, set)                                                                                        \
-    static const struct td_kernel rows_##op[] = {{.name = "pool.cuda",                                       \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {{"T", set}, {"Targmax", TD_SET_INDEX}},          \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .judged = 4,                                               \
-                                                  .prepare = prepare,                                        \
-                                                  .run = run_##op},                                          \
-                                                 {.name = NULL}};
-ROWS(add, TD_CUDA_NUMBERS)
-ROWS(pick, TD_CUDA_REALS)
+TD_CUDA_ROWS(rows_add, "pool.cuda", .types = {{"T", TD_CUDA_NUMBERS}, {"Targmax", TD_SET_INDEX}}, .judged = 4,
+             .prepare = prepare, .run = run_add);
+TD_CUDA_ROWS(rows_pick, "pool.cuda", .types = {{"T", TD_CUDA_REALS}, {"Targmax", TD_SET_INDEX}}, .judged = 4,
+             .prepare = prepare, .run = run_pick);
 
 const struct td_op_rows td_cuda_rows_pool_places[] = {
     {"MaxPoolGradWithArgmax", rows_add}, {"MaxPoolGradGradWithArgmax", rows_pick}, {NULL, NULL}};

@@ -174,14 +174,8 @@ static enum td_code run_dequantize(struct td_call *c, struct td_err *err)
 /* ------------------------------------------------------------------ rows */
 
 #define ROWS(op, which, ready, ...)                                                                          \
-    static const struct td_kernel rows_##op[] = {{.name = "quantize.cuda",                                   \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {__VA_ARGS__},                                    \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .judged = which,                                           \
-                                                  .prepare = ready,                                          \
-                                                  .run = run_##op},                                          \
-                                                 {.name = NULL}};
+    TD_CUDA_ROWS(rows_##op, "quantize.cuda", .types = {__VA_ARGS__}, .judged = which, .prepare = ready,      \
+                 .run = run_##op);
 ROWS(first, 1, prepare, {"T", TD_CUDA_WIDE})
 ROWS(second, 6, prepare, {"T", TD_CUDA_WIDE})
 ROWS(third, 6, prepare_third, {"T", TD_CUDA_WIDE})

@@ -408,13 +408,6 @@ static const char *refuse(const struct td_node *n)
                                                        : NULL;
 }
 
-static const struct td_kernel rows[] = {{.name = "recurrence.cuda",
-                                         .device = TD_CUDA,
-                                         .library = TD_LIB_MODULE,
-                                         .refuse = refuse,
-                                         .prepare = prepare,
-                                         .release = release,
-                                         .run = run},
-                                        {.name = NULL}};
+TD_CUDA_ROWS(rows, "recurrence.cuda", .refuse = refuse, .prepare = prepare, .release = release, .run = run);
 
 const struct td_op_rows td_cuda_rows_recurrence[] = {{"_RecurrenceTensors", rows}, {NULL, NULL}};

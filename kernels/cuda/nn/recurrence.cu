@@ -273,7 +273,6 @@ int td_cuda_recurrence_behind(const struct td_cuda_recurrence *s, int64_t t, int
     if (product == 1) {
         return td_cuda_over(behind<1, true>, n, stream, *s, t, p);
     }
-    return with_gates(td_cuda_recurrence_gates(s, 0), [&](auto g) {
-        return td_cuda_over(behind<g(), false>, n, stream, *s, t, p);
-    });
+    return with_gates(td_cuda_recurrence_gates(s, 0),
+                      [&](auto g) { return td_cuda_over(behind<g(), false>, n, stream, *s, t, p); });
 }

@@ -214,13 +214,7 @@ static enum td_code run_sampling_grad(struct td_call *c, struct td_err *err)
 /* ------------------------------------------------------------------ the table */
 
 #define ROWS(tag, ready, set)                                                                                \
-    static const struct td_kernel rows_##tag[] = {{.name = "resize.cuda",                                    \
-                                                   .device = TD_CUDA,                                        \
-                                                   .types = {{"T", set}},                                    \
-                                                   .library = TD_LIB_MODULE,                                 \
-                                                   .prepare = ready,                                         \
-                                                   .run = run_##tag},                                        \
-                                                  {.name = NULL}};
+    TD_CUDA_ROWS(rows_##tag, "resize.cuda", .types = {{"T", set}}, .prepare = ready, .run = run_##tag);
 ROWS(resize, prepare, TD_CUDA_NUMBERS)
 ROWS(resize_grad, prepare, TD_CUDA_FLOATS)
 ROWS(nearest, NULL, TD_SET_REALS)

@@ -160,16 +160,10 @@ static enum td_code run_gru(struct td_call *c, struct td_err *err)
     return td_cuda_launched(c, error, err);
 }
 
-#define ROWS(tag)                                                                                            \
-    static const struct td_kernel rows_##tag[] = {{.name = "rnn.cuda",                                       \
-                                                   .device = TD_CUDA,                                        \
-                                                   .types = {{"T", TD_BIT(TD_FLOAT)}},                       \
-                                                   .library = TD_LIB_MODULE,                                 \
-                                                   .prepare = prepare_##tag,                                 \
-                                                   .run = run_##tag},                                        \
-                                                  {.name = NULL}};
-ROWS(lstm)
-ROWS(gru)
+TD_CUDA_ROWS(rows_lstm, "rnn.cuda", .types = {{"T", TD_BIT(TD_FLOAT)}}, .prepare = prepare_lstm,
+             .run = run_lstm);
+TD_CUDA_ROWS(rows_gru, "rnn.cuda", .types = {{"T", TD_BIT(TD_FLOAT)}}, .prepare = prepare_gru,
+             .run = run_gru);
 
 const struct td_op_rows td_cuda_rows_rnn[] = {{"LSTMBlockCell", rows_lstm},
                                               {"BlockLSTM", rows_lstm},

@@ -182,13 +182,7 @@ static enum td_code run(struct td_call *c, struct td_err *err)
     return td_cuda_launched(c, error != 0 || s.steps == 0 ? error : multiply_out(&s), err);
 }
 
-static const struct td_kernel rows[] = {{.name = "rnn.cuda",
-                                         .device = TD_CUDA,
-                                         .types = {{"T", TD_BIT(TD_FLOAT)}},
-                                         .library = TD_LIB_MODULE,
-                                         .prepare = prepare,
-                                         .run = run},
-                                        {.name = NULL}};
+TD_CUDA_ROWS(rows, "rnn.cuda", .types = {{"T", TD_BIT(TD_FLOAT)}}, .prepare = prepare, .run = run);
 
 const struct td_op_rows td_cuda_rows_rnn_grad[] = {
     {"BlockLSTMGrad", rows}, {"BlockLSTMGradV2", rows}, {NULL, NULL}};

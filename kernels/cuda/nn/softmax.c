@@ -21,11 +21,6 @@ static enum td_code run(struct td_call *c, struct td_err *err)
                             err);
 }
 
-static const struct td_kernel rows[] = {{.name = "softmax.cuda",
-                                         .device = TD_CUDA,
-                                         .types = {{"T", TD_CUDA_FLOATS}},
-                                         .library = TD_LIB_MODULE,
-                                         .run = run},
-                                        {.name = NULL}};
+TD_CUDA_ROWS(rows, "softmax.cuda", .types = {{"T", TD_CUDA_FLOATS}}, .run = run);
 
 const struct td_op_rows td_cuda_rows_softmax[] = {{"Softmax", rows}, {"LogSoftmax", rows}, {NULL, NULL}};

@@ -254,14 +254,8 @@ static enum td_code run_rows_grad(struct td_call *c, struct td_err *err)
 /* ------------------------------------------------------------------ rows */
 
 #define ROWS(op, which, ready, ...)                                                                          \
-    static const struct td_kernel rows_##op[] = {{.name = "entries.cuda",                                    \
-                                                  .device = TD_CUDA,                                         \
-                                                  .types = {__VA_ARGS__},                                    \
-                                                  .library = TD_LIB_MODULE,                                  \
-                                                  .judged = which,                                           \
-                                                  .prepare = ready,                                          \
-                                                  .run = run_##op},                                          \
-                                                 {.name = NULL}};
+    TD_CUDA_ROWS(rows_##op, "entries.cuda", .types = {__VA_ARGS__}, .judged = which, .prepare = ready,       \
+                 .run = run_##op);
 ROWS(to_dense, 1, prepare_to_dense, {"T", TD_SET_PLAIN}, {"Tindices", TD_SET_INDEX})
 ROWS(add, 1, prepare_add, {"T", TD_CUDA_NUMBERS}, {"Tindices", TD_SET_INDEX})
 ROWS(cwise_add, 1, prepare_cwise, {"T", TD_CUDA_NUMBERS})

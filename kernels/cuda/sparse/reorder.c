@@ -153,17 +153,10 @@ static enum td_code run_concat(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ rows */
 
-#define ROWS(table, ready, fn)                                                                               \
-    static const struct td_kernel table[] = {{.name = "reorder.cuda",                                        \
-                                              .device = TD_CUDA,                                             \
-                                              .types = {{"T", TD_SET_PLAIN}},                                \
-                                              .library = TD_LIB_MODULE,                                      \
-                                              .judged = 1,                                                   \
-                                              .prepare = ready,                                              \
-                                              .run = fn},                                                    \
-                                             {.name = NULL}};
-ROWS(rows, prepare, run)
-ROWS(rows_concat, prepare_concat, run_concat)
+TD_CUDA_ROWS(rows, "reorder.cuda", .types = {{"T", TD_SET_PLAIN}}, .judged = 1, .prepare = prepare,
+             .run = run);
+TD_CUDA_ROWS(rows_concat, "reorder.cuda", .types = {{"T", TD_SET_PLAIN}}, .judged = 1,
+             .prepare = prepare_concat, .run = run_concat);
 
 const struct td_op_rows td_cuda_rows_reorder[] = {
     {"SparseReorder", rows}, {"SparseConcat", rows_concat}, {NULL, NULL}};

@@ -48,14 +48,8 @@ static enum td_code run(struct td_call *c, struct td_err *err)
         c, error != 0 ? error : td_cuda_spmm_run(td_cuda_type_of(y->dtype), &s, &d, stream), err);
 }
 
-static const struct td_kernel rows[] = {
-    {.name = "spmm.cuda",
-     .device = TD_CUDA,
-     .types = {{"T", TD_CUDA_ALL_FLOATS | TD_BIT(TD_INT32)}, {"Tindices", TD_SET_INDEX}},
-     .library = TD_LIB_MODULE,
-     .judged = 1,
-     .prepare = prepare,
-     .run = run},
-    {.name = NULL}};
+TD_CUDA_ROWS(rows, "spmm.cuda",
+             .types = {{"T", TD_CUDA_ALL_FLOATS | TD_BIT(TD_INT32)}, {"Tindices", TD_SET_INDEX}}, .judged = 1,
+             .prepare = prepare, .run = run);
 
 const struct td_op_rows td_cuda_rows_spmm[] = {{"SparseTensorDenseMatMul", rows}, {NULL, NULL}};
