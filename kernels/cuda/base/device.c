@@ -205,15 +205,12 @@ static void *pin(const struct td_device *dev, size_t bytes, const void *from)
     return p;
 }
 
+/* The block is of this context, which stays while somebody has one. The device may be closed by now: of it
+ * there is no more than what is read here, and the last block takes that along. */
 static void unpin(const struct td_device *dev, void *p, size_t bytes)
 {
     struct cuda_device *d = self(dev);
-    const bool works =
-        enter(d, context_of(dev)); /* it is of this one: none goes while somebody has a block */
-    td_cuda_pinned_give(d->pinned, p, bytes, !works);
-    if (works) {
-        leave(d);
-    }
+    td_cuda_pinned_give(d->pinned, p, bytes, atomic_load(&d->lost) != 0);
 }
 
 /* ------------------------------------------------------------------ work */
