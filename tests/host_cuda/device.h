@@ -69,7 +69,8 @@ void end_events(int device);
 void end_graphs(int device);
 void end_capture_of(const CUstream_st *s); /* that goes: on a lost device no call has ended its capture */
 void fail_later(int device, cudaError_t error);
-void wait_for(locked &l, const std::shared_ptr<work> &w); /* the host waits; it knows what w knew */
+/* The host waits, and knows then what w knew. w is the call's own: meanwhile its stream may go on, or go. */
+void wait_for(locked &l, std::shared_ptr<work> w);
 void wait_for_device(locked &l, int device);
 void host_learns(const std::shared_ptr<work> &w); /* w is done, and the host has seen it */
 cudaError_t unsafe_in_capture();                  /* not what a capture permits: that is spoilt then */

@@ -176,7 +176,8 @@ bool is_the_hosts(uintptr_t at)
         }
     }
     unsigned char there;
-    return at >= page && mincore(reinterpret_cast<void *>(at / page * page), 1, &there) == 0;
+    return at >= page && !is_shadow(at) &&
+           mincore(reinterpret_cast<void *>(at / page * page), 1, &there) == 0;
 }
 
 bool in_use(const void *at, size_t bytes)

@@ -11,6 +11,7 @@
 #define TD_TESTS_HOST_CUDA_SANITIZERS_H
 
 #include <cstddef>
+#include <cstdint>
 
 #ifdef HOST_CUDA_ASAN
 #include <sanitizer/asan_interface.h>
@@ -65,10 +66,23 @@ inline void tell_release(void *) {}
 inline void tell_acquire(void *) {}
 #endif
 
+/* Whether ASan keeps what it knows of all other memory there: from 2 GiB on, where two small numbers in one
+ * word point to. */
 #ifdef HOST_CUDA_ASAN
 constexpr bool ASAN = true;
+inline bool is_shadow(uintptr_t at)
+{
+    constexpr uintptr_t ADDRESSES = uintptr_t{1} << 47;
+    size_t scale, first;
+    __asan_get_shadow_mapping(&scale, &first);
+    return at >= first && at - first < ADDRESSES >> scale;
+}
 #else
 constexpr bool ASAN = false;
+inline bool is_shadow(uintptr_t)
+{
+    return false;
+}
 #endif
 
 struct quiet {

@@ -207,7 +207,7 @@ void host_learns(const std::shared_ptr<work> &w)
     tell_acquire(&w->done);
 }
 
-void wait_for(locked &l, const std::shared_ptr<work> &w)
+void wait_for(locked &l, const std::shared_ptr<work> w)
 {
     if (w == nullptr) {
         return;
@@ -218,9 +218,9 @@ void wait_for(locked &l, const std::shared_ptr<work> &w)
 
 void wait_for_device(locked &l, int device)
 {
-    const auto all = streams; /* it may grow meanwhile; what is queued then is not waited for */
+    const auto all = streams; /* some may come and go meanwhile; what is queued then is not waited for */
     for (auto *const s : all) {
-        if (s->device == device && std::find(streams.begin(), streams.end(), s) != streams.end()) {
+        if (std::find(streams.begin(), streams.end(), s) != streams.end() && s->device == device) {
             wait_for(l, s->last);
         }
     }

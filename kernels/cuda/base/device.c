@@ -200,9 +200,12 @@ static void *pin(const struct td_device *dev, size_t bytes, const void *from)
     return p;
 }
 
+/* The block is of this context, which stays while somebody has one. The device may be closed by now: of it
+ * there is no more than what is read here, and the last block takes that along. */
 static void unpin(const struct td_device *dev, void *p, size_t bytes)
 {
-    td_cuda_pinned_give(self(dev)->pinned, p, bytes, atomic_load(&self(dev)->lost) != 0);
+    struct cuda_device *d = self(dev);
+    td_cuda_pinned_give(d->pinned, p, bytes, atomic_load(&d->lost) != 0);
 }
 
 /* ------------------------------------------------------------------ work */

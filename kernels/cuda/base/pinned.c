@@ -165,12 +165,12 @@ void td_cuda_pinned_give(struct td_cuda_pinned *p, void *block, size_t bytes, bo
         memcpy(block, &p->idle[c], sizeof p->idle[c]);
         p->idle[c] = block;
     }
-    p->counts.used -= class_bytes(c);
     if (p->closed) {
         shrink(p, 0);
     } else if (!lost) {
         look_at_shortages(p);
     }
+    p->counts.used -= class_bytes(c); /* behind CUDA's calls: till then no restart takes the context away */
     const bool last = --p->out == 0 && p->closed;
     pthread_mutex_unlock(&p->mu);
     if (last) {

@@ -278,10 +278,16 @@ __device__ lines<T> lines_of(const void *from, int64_t base, const td_cuda_atten
     return {static_cast<const T *>(from) + base, step.at[1], step.at[0], rows, columns};
 }
 
-template <class T, int DEPTH, int WIDE, int KEYS>
+/* MOST: keys at a time; for sm_100 the compiler wants more registers than there are for 64 of depth 128. */
+template <class T, int DEPTH, int WIDE, int MOST>
 __global__ void __launch_bounds__(EACH)
     attention(const __grid_constant__ td_cuda_attention a, int64_t high, int64_t across, int64_t n)
 {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+    constexpr int KEYS = DEPTH > 64 && MOST > 32 ? 32 : MOST;
+#else
+    constexpr int KEYS = MOST;
+#endif
     using S = sizes<T, DEPTH, WIDE, KEYS>;
     __shared__ uint4 room[S::ROOM / 4];
     __shared__ td_cuda_attention_bases b;
