@@ -234,6 +234,13 @@ std::vector<double> by_k(const problem &p, const double *a)
     return all;
 }
 
+/* The sum as the library has it when the bias comes: so a product with a bias has the bits of the two in
+ * turn. */
+double accumulated(const operation &o, double sum)
+{
+    return o.compute == TD_CUBLASLT_COMPUTE_64F ? sum : static_cast<double>(static_cast<float>(sum));
+}
+
 void multiply_batch(const problem &p, const double *a, const double *b, const std::vector<double> &shift,
                     const std::function<void(size_t, size_t, double)> &put)
 {
@@ -250,7 +257,7 @@ void multiply_batch(const problem &p, const double *a, const double *b, const st
             }
         }
         for (size_t i = 0; i < p.m(); i++) {
-            put(i, j, after(p.o, sums[i] + (shift.empty() ? 0 : shift[i])));
+            put(i, j, after(p.o, shift.empty() ? sums[i] : accumulated(p.o, sums[i]) + shift[i]));
         }
     }
 }
