@@ -87,10 +87,12 @@ void list_uses(const kernel_type &type, const char *values, op *o)
     }
 }
 
-/* A word of a struct may be a bool or a small number, and behind it what the stack had there. */
+/* A word of a struct may be a bool, a small number or a float, and behind it what the stack had there, of some
+ * address. What begins a tensor is aligned; floats that stand in structs, such as 1e-4f, seldom look so. */
 bool is_surely_an_address(const use &p)
 {
-    return p.writes || p.bytes > 1 || ((p.at & 0xFF) > 1 && static_cast<uint32_t>(p.at) >= 1u << 20);
+    const bool tensors = p.at % 16 == 0 && (p.at & 0xFF) > 1;
+    return p.writes || p.bytes > 1 || (tensors && static_cast<uint32_t>(p.at) >= 1u << 20);
 }
 
 /* A GPU reads no memory of the host's that is not pinned; here it would, and say nothing. */
