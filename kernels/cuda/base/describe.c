@@ -4,6 +4,7 @@
 #include "kernels/cuda/base/describe.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,22 +35,29 @@ static void write_uuid(char out[48], const char *kind, const unsigned char u[16]
                    u[14], u[15]);
 }
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct uuid_calls call;
+static bool can_tell;
+
+/* The driver's library stays: the runtime has it open for as long. */
+static void find_calls(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    can_tell = library != NULL && find(library, "cuDeviceGet", &call.device) &&
+               find(library, "cuDeviceGetUuid", &call.of_gpu) &&
+               find(library, "cuDeviceGetUuid_v2", &call.of_part);
+}
+
 static void read_uuid(int number, char out[48])
 {
     unsigned char gpu[16], part[16];
-    struct uuid_calls call;
     int device;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     out[0] = '\0';
-    if (library == NULL) {
-        return;
-    }
-    if (find(library, "cuDeviceGet", &call.device) && find(library, "cuDeviceGetUuid", &call.of_gpu) &&
-        find(library, "cuDeviceGetUuid_v2", &call.of_part) && call.device(&device, number) == 0 &&
-        call.of_gpu(gpu, device) == 0 && call.of_part(part, device) == 0) {
+    (void)pthread_once(&once, find_calls);
+    if (can_tell && call.device(&device, number) == 0 && call.of_gpu(gpu, device) == 0 &&
+        call.of_part(part, device) == 0) {
         write_uuid(out, memcmp(gpu, part, sizeof gpu) == 0 ? "GPU" : "MIG", part);
     }
-    (void)dlclose(library);
 }
 
 /* ------------------------------------------------------------------ the rest */
