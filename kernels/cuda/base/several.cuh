@@ -28,6 +28,26 @@ template <int N, class T> __device__ void td_cuda_write(T *y, const td_cuda_seve
     *reinterpret_cast<td_cuda_several<T, N> *>(y) = v;
 }
 
+/* In a kernel: y[i] = f(x[i]) of n elements. */
+template <class T, class R, class F>
+__device__ void td_cuda_map(const T *x, R *y, int64_t n, bool several, const F &f)
+{
+    constexpr int N = td_cuda_at_once<T, R>;
+    const int64_t whole = several ? n / N : 0;
+    for (int64_t i = td_cuda_first(); i < whole; i += td_cuda_stride()) {
+        const td_cuda_several<T, N> from = td_cuda_read<N>(x + i * N);
+        td_cuda_several<R, N> to;
+        TD_UNROLL
+        for (int k = 0; k < N; k++) {
+            to.v[k] = f(from.v[k]);
+        }
+        td_cuda_write(y + i * N, to);
+    }
+    for (int64_t i = whole * N + td_cuda_first(); i < n; i += td_cuda_stride()) {
+        y[i] = f(x[i]);
+    }
+}
+
 template <int N, class T> bool td_cuda_lies_for(const T *x)
 {
     return reinterpret_cast<uintptr_t>(x) % (N * sizeof(T)) == 0;

@@ -32,20 +32,7 @@ template <class Op, class R, class T> __device__ R made_of(T x)
 
 template <class Op, class T, class R> __global__ void unary(const T *x, R *y, int64_t n, bool several)
 {
-    constexpr int N = td_cuda_at_once<T, R>;
-    const int64_t whole = several ? n / N : 0;
-    for (int64_t i = td_cuda_first(); i < whole; i += td_cuda_stride()) {
-        const td_cuda_several<T, N> from = td_cuda_read<N>(x + i * N);
-        td_cuda_several<R, N> to;
-        TD_UNROLL
-        for (int k = 0; k < N; k++) {
-            to.v[k] = made_of<Op, R>(from.v[k]);
-        }
-        td_cuda_write(y + i * N, to);
-    }
-    for (int64_t i = whole * N + td_cuda_first(); i < n; i += td_cuda_stride()) {
-        y[i] = made_of<Op, R>(x[i]);
-    }
+    td_cuda_map(x, y, n, several, [](T v) { return made_of<Op, R>(v); });
 }
 
 /* R void: the result is of the operands' type. */
