@@ -87,8 +87,9 @@ void list_uses(const kernel_type &type, const char *values, op *o)
     }
 }
 
-/* A word of a struct may be a bool, a small number or a float, and behind it what the stack had there, of some
- * address. What begins a tensor is aligned; floats that stand in structs, such as 1e-4f, seldom look so. */
+/* A word of a struct may be a bool, a small number or a float, and behind it what the stack had there, of
+ * some address. What begins a tensor is aligned; floats that stand in structs, such as 1e-4f, seldom look
+ * so. */
 bool is_surely_an_address(const use &p)
 {
     const bool tensors = p.at % 16 == 0 && (p.at & 0xFF) > 1;
