@@ -358,10 +358,16 @@ struct team {
     atomic_bool stop, helped;
 };
 
-/* The k-th of n parts: from the first to the last in even steps, and back in odd ones. */
+/* Parts go from the first to the last in even steps, and back in odd ones. */
+static bool goes_back(const struct td_recurrence_steps *s, int64_t phase)
+{
+    return phase / phases(s) % 2 != 0;
+}
+
+/* The k-th of n. */
 static int64_t part_of(const struct td_recurrence_steps *s, int64_t phase, int64_t k, int64_t n)
 {
-    return phase / phases(s) % 2 == 0 ? k : n - 1 - k;
+    return goes_back(s, phase) ? n - 1 - k : k;
 }
 
 /* The next part of a share's in this phase; -1: all are taken. */
@@ -394,7 +400,7 @@ static int64_t take_others(struct team *t, int64_t phase, bool impatient)
 /* A part of some rows, and its neighbour, which its thread is likely to have next. */
 static struct area part_area(const struct team *t, int64_t phase, int64_t part, int64_t row, int64_t end)
 {
-    const int64_t next = part + (part_of(t->s, phase, 0, 2) == 0 ? 1 : -1);
+    const int64_t next = goes_back(t->s, phase) ? part - 1 : part + 1;
     return (struct area){.from = part * t->units,
                          .to = (part + 1) * t->units,
                          .row = row,
@@ -467,13 +473,12 @@ static void run_rows(const struct team *t, int64_t row, int64_t end)
 {
     const struct td_recurrence_steps *s = t->s;
     const bool reads = s->depth > 0 && end - row <= MOST_ROWS && bytes_of_all(s) > BYTES_OF_ALL;
-    const int64_t parts = reads ? t->parts : 1;
     for (int64_t phase = 0; phase < t->phases && !td_stopped(t->call); phase++) {
-        for (int64_t k = 0; k < parts && parts > 1; k++) {
-            run_part(s, phase, part_area(t, phase, part_of(s, phase, k, parts), row, end));
-        }
-        if (parts == 1) {
+        if (!reads) {
             run_part(s, phase, (struct area){0, s->units, row, end, -1});
+        }
+        for (int64_t k = 0; reads && k < t->parts; k++) {
+            run_part(s, phase, part_area(t, phase, part_of(s, phase, k, t->parts), row, end));
         }
     }
 }

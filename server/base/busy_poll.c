@@ -64,16 +64,18 @@ static bool may_look(int64_t now_ns)
 static int look(int epoll, struct epoll_event *events, int most, int64_t begun_ns, int64_t for_ns)
 {
     int64_t now_ns = begun_ns, round_ns = 0;
-    int n;
-    while ((n = epoll_pwait(epoll, events, most, 0, NULL)) == 0 && now_ns - begun_ns < for_ns &&
-           round_ns < GIVEN_WAY_NS && may_look(now_ns)) {
+    int n = 0;
+    while (now_ns - begun_ns < for_ns && round_ns < GIVEN_WAY_NS && may_look(now_ns) &&
+           (n = epoll_pwait(epoll, events, most, 0, NULL)) == 0) {
         const int64_t round_begun_ns = now_ns;
         (void)sched_yield();
         now_ns = td_clock_ns();
         round_ns = now_ns - round_begun_ns;
     }
-    own_spent_ns += now_ns - begun_ns;
-    (void)atomic_fetch_add_explicit(&spent_ns, now_ns - begun_ns, memory_order_relaxed);
+    if (now_ns > begun_ns) {
+        own_spent_ns += now_ns - begun_ns;
+        (void)atomic_fetch_add_explicit(&spent_ns, now_ns - begun_ns, memory_order_relaxed);
+    }
     return n;
 }
 

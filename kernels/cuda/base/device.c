@@ -184,9 +184,12 @@ static void release(const struct td_device *dev, void *p, size_t bytes, struct t
         leave(d);
     }
     pthread_mutex_lock(&d->mu);
-    if (context == context_of(dev)) { /* else it was counted out with all of that */
-        d->held -= stream == NULL ? whole : 0;
-        *(stream == NULL ? &d->held : &stream->freed) += stream == NULL ? 0 : whole;
+    if (context != context_of(dev)) {
+        /* it was counted out with all of that */
+    } else if (stream == NULL) {
+        d->held -= whole;
+    } else {
+        stream->freed += whole;
     }
     pthread_mutex_unlock(&d->mu);
 }

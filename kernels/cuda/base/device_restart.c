@@ -126,15 +126,10 @@ static enum td_code begin(struct cuda_device *d, struct td_err *err)
 {
     pthread_mutex_lock(&d->mu);
     const bool works = atomic_load(&d->lost) == 0, restarting = d->restarting;
-    d->restarting = true;
+    d->restarting = restarting || !works;
     pthread_mutex_unlock(&d->mu);
     TD_FAIL_IF(restarting, err, FAILED_PRECONDITION, "%s is being restarted", d->name);
-    if (works) {
-        pthread_mutex_lock(&d->mu);
-        d->restarting = false;
-        pthread_mutex_unlock(&d->mu);
-        TD_FAIL(err, FAILED_PRECONDITION, "%s is in service: there is nothing to restart", d->name);
-    }
+    TD_FAIL_IF(works, err, FAILED_PRECONDITION, "%s is in service: there is nothing to restart", d->name);
     return TD_OK;
 }
 
