@@ -74,9 +74,11 @@ static void give_back(struct td_cudnn *dnn, struct handle *h)
 static struct handle *take_handle(struct td_cudnn *dnn, int *status)
 {
     pthread_mutex_lock(&dnn->mu);
-    struct handle *h = dnn->idle;
     const bool stopped = dnn->stopped;
-    dnn->idle = h != NULL ? h->next : NULL;
+    struct handle *h = stopped ? NULL : dnn->idle;
+    if (h != NULL) {
+        dnn->idle = h->next;
+    }
     dnn->busy += !stopped;
     pthread_mutex_unlock(&dnn->mu);
     *status = TD_CUDNN_SUCCESS;
