@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -103,7 +104,6 @@ struct made_files {
     }
 } made_here;
 
-std::atomic<int> ids{0};
 thread_local int depth;
 thread_local std::vector<reduction> grouped;
 thread_local bool group_failed;
@@ -265,6 +265,24 @@ bool check(const reduction &r, int op)
            stand_in::check_place(call, {"to", r.to, r.n * size, true}, size);
 }
 
+/* Of a name that nobody has: a process that was killed leaves its files, and one in another PID namespace may
+ * have this one's number and its /dev/shm. */
+int make_file(char *path, size_t size)
+{
+    int fd;
+    do {
+        unsigned at_random = 0;
+        (void)getentropy(&at_random, sizeof at_random);
+        snprintf(path, size, "/host_cuda_nccl_%ld_%08x", static_cast<long>(getpid()), at_random);
+        fd = shm_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    } while (fd < 0 && (errno == EEXIST || errno == EINTR));
+    if (fd >= 0) {
+        const std::lock_guard<std::mutex> l(made_here.mu);
+        made_here.paths.emplace_back(path);
+    }
+    return fd;
+}
+
 meeting_place *open_place(const id &at)
 {
     const int fd = shm_open(at.path, O_RDWR | O_CLOEXEC, 0600);
@@ -348,16 +366,16 @@ int ncclGetUniqueId(td_nccl_id *to)
     if (!stand_in::usable("nccl")) {
         return 1;
     }
-    snprintf(made.path, sizeof made.path, "/host_cuda_nccl_%ld_%d", static_cast<long>(getpid()), ids++);
-    const int fd = shm_open(made.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    const bool whole = fd >= 0 && ftruncate(fd, sizeof(meeting_place)) == 0;
+    const int fd = make_file(made.path, sizeof made.path);
+    const bool whole = fd >= 0 && TEMP_FAILURE_RETRY(ftruncate(fd, sizeof(meeting_place))) == 0;
+    if (!whole) {
+        wrong("ncclGetUniqueId", text("%s: %s", made.path, strerror(errno)));
+    }
     if (fd >= 0) {
         close(fd);
     }
     memset(to->bytes, 0, sizeof to->bytes);
     memcpy(to->bytes, &made, sizeof made);
-    const std::lock_guard<std::mutex> l(made_here.mu);
-    made_here.paths.push_back(made.path);
     return whole ? TD_NCCL_SUCCESS : TD_NCCL_SYSTEM_ERROR;
 }
 
