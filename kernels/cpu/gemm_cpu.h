@@ -10,6 +10,8 @@
 
 #include "core/graph/op.h"
 
+struct td_tile_posts;
+
 enum td_trans { TD_PLAIN, TD_TRANSPOSED, TD_ADJOINT };
 
 struct td_gemm {
@@ -19,6 +21,8 @@ struct td_gemm {
     void *c;
     int64_t lda, ldb, ldc; /* elements between rows as stored */
     bool add;              /* c += instead of c = */
+    /* done to c, whose place in posts->y tells rows and channels; PANELS alone. NULL: nothing is */
+    const struct td_tile_posts *posts;
 };
 
 /* OpenBLAS; float, double, complex64, complex128 (others, and sizes beyond its 32-bit integers, go to plain).

@@ -13,27 +13,55 @@
 
 #include "core/base/mem.h"
 #include "kernels/cpu/dnnl_pack.h"
+#include "kernels/cpu/tile_posts.h"
 #include "kernels/cpu/vecmath.h"
 
-enum { MOST_HIGH = 6 }; /* rows of any tile at most */
+enum {
+    MOST_HIGH = 6,         /* rows of any tile at most */
+    BLOCK = 768,           /* of a sum: so many rows of a, and so much of them, stay in the first cache */
+    IN_PLACE_ROWS = 64,    /* at most, with weights that are not packed yet */
+    MANY_WEIGHTS = 1 << 19 /* a second cache does not hold them */
+};
 
 struct rows { /* row i begins at + i * ld */
     const float *at;
     int64_t ld;
 };
 
-/* What a tile fetches for those behind it: so many cache lines a step. */
+/* What a tile fetches for those behind it: so many cache lines every PACE steps. As evenly as can be: there
+ * are a dozen places for what is on its way, and the tile's own loads want some. */
 struct ahead {
     const char *at;
     int lines;
 };
 
-enum { LINE = 64, LINES = TD_PANEL * 4 / LINE /* a row of a panel */ };
+enum { LINE = 64, LINES = TD_PANEL * 4 / LINE /* a row of a panel */, PACE = 4 };
+
+/* A block of a sum: products [from, to) of the k. */
+struct block {
+    int64_t from, to;
+    bool first, last;
+};
+
+static struct block block_of(const struct td_gemm *g, int64_t i, int64_t blocks)
+{
+    return (struct block){g->k * i / blocks, g->k * (i + 1) / blocks, i == 0, i + 1 == blocks};
+}
 
 /* So that so many tiles fetch a panel. */
 static int64_t lines_of_tile(int64_t tiles)
 {
-    return (LINES + tiles - 1) / tiles;
+    return (LINES * PACE + tiles - 1) / tiles;
+}
+
+/* The posts of rows [from, to) of g's c, columns [j, j + columns). */
+static void finish(const struct td_gemm *g, int64_t from, int64_t to, int64_t j, int64_t columns)
+{
+    const int64_t channels = g->posts->channels;
+    for (int64_t i = from; i < to; i++) {
+        const int64_t at = (const float *)g->c + i * g->ldc + j - g->posts->y, channel = at % channels;
+        td_tile_posts_finish(g->posts, 0, at - channel, channel, channel + columns);
+    }
 }
 
 #define PANELS panels_plain
@@ -73,7 +101,20 @@ void td_gemm_panels(const struct td_gemm *g, const void *ahead)
 struct state {
     struct td_dnnl_weights weights;
     int64_t depth; /* of the panels: k, and what the layout puts behind it */
+    struct td_tile_posts posts;
 };
+
+bool td_gemm_panels_are_faster(const struct td_gemm *g, const struct td_kernel_query *q)
+{
+#ifdef TD_HAS_CLONES
+    return g->ta == TD_PLAIN && g->m > 1 && g->n >= TD_PANEL && g->k * g->n >= MANY_WEIGHTS &&
+           __builtin_cpu_supports("x86-64-v4") && td_tile_posts_taken(q, g->n).n == q->n_post;
+#else
+    (void)g;
+    (void)q;
+    return false;
+#endif
+}
 
 void td_gemm_panels_free(void *state)
 {
@@ -100,8 +141,34 @@ enum td_code td_gemm_panels_offer(const struct td_gemm *g, const struct td_kerne
         td_gemm_panels_free(s);
         return rc;
     }
+    s->posts = td_tile_posts_taken(q, g->n);
     o->state = s;
     o->state_bytes = sizeof *s;
+    o->n_posts = s->posts.n;
+    return TD_OK;
+}
+
+/* By weights that lie in their own layout. */
+static enum td_code run_in_place(struct td_call *c, const struct td_gemm *g, struct td_err *err)
+{
+    TD_TRY(td_gemm_spread(c, g, TD_GEMM_SMALL, err));
+    if (g->posts != NULL) {
+        finish(g, 0, g->m, 0, g->n);
+    }
+    return TD_OK;
+}
+
+/* The packed copy's, or scratch. */
+static enum td_code panels_of(const struct state *s, struct td_call *c, const struct td_tensor *weights,
+                              const struct td_dnnl_pack *pack, const void **out, struct td_err *err)
+{
+    struct td_dnnl_packed now;
+    if (pack != NULL) {
+        *out = td_dnnl_pack_data(pack);
+        return TD_OK;
+    }
+    TD_TRY(td_dnnl_weights_scratch(&s->weights, c, weights->data, NULL, &now, err));
+    *out = now.data;
     return TD_OK;
 }
 
@@ -109,14 +176,18 @@ enum td_code td_gemm_panels_run(const void *state, struct td_call *c, const stru
                                 const struct td_tensor *weights, struct td_err *err)
 {
     struct state *s = (struct state *)state; /* the weights guard themselves */
+    struct td_tile_posts posts = s->posts;
+    posts.operand = c->post_in;
+    posts.y = g->c;
     struct td_gemm packed = *g;
+    packed.posts = posts.n > 0 ? &posts : NULL;
     struct td_dnnl_pack *pack;
-    packed.b = weights->data;
     TD_TRY(td_dnnl_weights_meet(&s->weights, weights, NULL, &pack, err));
-    if (pack == NULL) {
-        return td_gemm_spread(c, &packed, TD_GEMM_SMALL, err);
+    if (pack == NULL && g->m <= IN_PLACE_ROWS) {
+        packed.b = weights->data;
+        return run_in_place(c, &packed, err);
     }
-    packed.b = td_dnnl_pack_data(pack);
+    TD_TRY(panels_of(s, c, weights, pack, &packed.b, err));
     packed.ldb = s->depth;
     packed.tb = TD_PLAIN;
     const enum td_code rc = td_gemm_spread(c, &packed, TD_GEMM_PANELS, err);

@@ -18,17 +18,22 @@ static bool is_costly(const struct td_post *p)
            p->kind == TD_POST_GELU_ERF || (is_cheap(p) && p->kind < TD_POST_BIAS);
 }
 
-int td_tile_posts_taken(const struct td_kernel_query *q, int *cheap)
+struct td_tile_posts td_tile_posts_taken(const struct td_kernel_query *q, int64_t channels)
 {
+    struct td_tile_posts p = {.channels = channels};
     int n = 0;
     while (n < q->n_post && n < TD_TILE_POSTS && is_cheap(&q->post[n])) {
         n++;
     }
-    *cheap = n;
+    p.n_cheap = n;
     while (n < q->n_post && n < TD_TILE_POSTS && is_costly(&q->post[n])) {
         n++;
     }
-    return n;
+    p.n = n;
+    for (int i = 0; i < n; i++) {
+        p.post[i] = q->post[i];
+    }
+    return p;
 }
 
 #define LOOP(name, expression)                                                                               \
@@ -53,12 +58,26 @@ TD_CLONES static void add(float *y, const float *with, int64_t n)
     }
 }
 
-void td_tile_posts_finish(const struct td_tile_posts *p, float *y, int64_t at, int64_t from, int64_t to)
+TD_CLONES static void affine(float *y, const float *scale, const float *shift, int64_t n)
 {
-    float *row = y + at + from;
+    TD_INDEPENDENT for (int64_t i = 0; i < n; i++)
+    {
+        y[i] = y[i] * scale[i] + shift[i];
+    }
+}
+
+void td_tile_posts_finish(const struct td_tile_posts *p, int first, int64_t at, int64_t from, int64_t to)
+{
+    float *row = p->y + at + from;
     const int64_t n = to - from;
-    for (int k = p->n_cheap; k < p->n; k++) {
+    for (int k = first; k < p->n; k++) {
         switch (p->post[k].kind) {
+        case TD_POST_BIAS:
+            add(row, p->operand[k] + from, n);
+            break;
+        case TD_POST_AFFINE:
+            affine(row, p->operand[k] + from, p->operand[k] + p->channels + from, n);
+            break;
         case TD_POST_SIGMOID:
             td_vec_sigmoid_f32(row, row, n);
             break;

@@ -29,8 +29,7 @@ enum { LINE = 16 /* floats of a cache line */, PAGE = 1024 /* floats: rows so fa
 struct state {
     struct td_dnnl_weights weights;
     struct td_conv g;
-    struct td_post post[TD_TILE_POSTS];
-    int n_posts, n_cheap;
+    struct td_tile_posts posts;
 };
 
 /* A block under way: where its operands lie. Steps and rows are floats. */
@@ -234,10 +233,7 @@ enum td_code td_winograd_offer(const struct td_conv *g, const struct td_kernel_q
         return td_no_memory(err, sizeof *s, "a convolution");
     }
     s->g = *g;
-    s->n_posts = td_tile_posts_taken(q, &s->n_cheap);
-    if (s->n_posts > 0) {
-        memcpy(s->post, q->post, (size_t)s->n_posts * sizeof s->post[0]);
-    }
+    s->posts = td_tile_posts_taken(q, g->oc);
     enum td_code rc = td_dnnl_weights_transformed(&s->weights, &transform, 9 * g->ic, g->oc, floats, err);
     rc = rc ? rc : td_dnnl_weights_known(&s->weights, q->value[1], err);
     if (rc) {
@@ -246,7 +242,7 @@ enum td_code td_winograd_offer(const struct td_conv *g, const struct td_kernel_q
     }
     o->state = s;
     o->state_bytes = sizeof *s;
-    o->n_posts = s->n_posts;
+    o->n_posts = s->posts.n;
     return TD_OK;
 }
 
@@ -345,7 +341,9 @@ enum td_code td_winograd_run(const void *state, struct td_call *c, const float *
 {
     struct state *s = (struct state *)state; /* the weights guard themselves */
     struct tiles t = {.g = &s->g, .x = x, .w = weights->data, .y = y};
-    t.posts = (struct td_tile_posts){s->post, c->post_in, s->n_posts, s->n_cheap, s->g.oc};
+    t.posts = s->posts;
+    t.posts.operand = c->post_in;
+    t.posts.y = y;
     struct td_dnnl_pack *pack;
     const void *u;
     TD_TRY(td_dnnl_weights_meet_packed(&s->weights, c, weights, NULL, &pack, &u, err));

@@ -26,7 +26,7 @@
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
 
-enum { PANEL_ROWS = 64, PANEL_COLUMNS = 32, PANEL_WEIGHTS = 64 << 10 }; /* what panels are good for */
+enum { PANEL_COLUMNS = 32, PANEL_WEIGHTS = 64 << 10 }; /* what panels are good for, at least */
 
 /* ------------------------------------------------------------------ what is asked for */
 
@@ -320,8 +320,8 @@ static enum td_code prepare_packed(const struct td_kernel_query *q, struct td_ke
     o->refusal = l.count != 1 || !l.one_y        ? "y is not one matrix for all rows"
                  : g->ta != TD_PLAIN             ? "x is transposed"
                  : g->m * g->n == 0 || g->k == 0 ? "there is nothing to multiply"
-                 : is_slower(q, td_gemm_is_small(g))
-                     ? "a single row, or a small product, is faster without packing"
+                 : is_slower(q, td_gemm_is_small(g) || td_gemm_panels_are_faster(g, q))
+                     ? "a single row, a small product, or one by our own panels is faster"
                      : NULL;
     const struct td_low exact = {0};
     return o->refusal != NULL ? TD_OK : td_dnnl_matmul_offer(g, &exact, q, true, o, err);
@@ -374,7 +374,7 @@ static enum td_code prepare_small(const struct td_kernel_query *q, struct td_ker
     return TD_OK;
 }
 
-/* Panels of weights where one matrix y meets a few rows. Those that the second cache holds gain nothing. */
+/* Panels of weights where one matrix y meets some rows. Those that the second cache holds gain nothing. */
 static enum td_code prepare_panels(const struct td_kernel_query *q, struct td_kernel_offer *o,
                                    struct td_err *err)
 {
@@ -384,7 +384,6 @@ static enum td_code prepare_panels(const struct td_kernel_query *q, struct td_ke
     o->refusal = l.count != 1 || !l.one_y                    ? "y is not one matrix for all rows"
                  : g->ta != TD_PLAIN                         ? "x is transposed"
                  : g->m * g->n == 0 || g->k == 0             ? "there is nothing to multiply"
-                 : g->m > PANEL_ROWS                         ? "many rows"
                  : g->n < PANEL_COLUMNS                      ? "few columns"
                  : is_slower(q, g->k * g->n < PANEL_WEIGHTS) ? "the weights are small"
                                                              : NULL;

@@ -9,6 +9,7 @@
 #include "kernels/cpu/dnnl_pack.h"
 #include "kernels/cpu/gemm_cpu.h"
 #include "kernels/cpu/gemm_panels.h"
+#include "kernels/cpu/tile_posts.h"
 #include "tests/test.h"
 
 enum { MOST = 17, GAP = 3 };
@@ -117,13 +118,86 @@ static void check_panels(int64_t m, int64_t k, int64_t n)
 
 TEST(panels_give_what_rows_give)
 {
-    static const int64_t ks[] = {1, 5, 16, 300}, ns[] = {1, 31, 32, 40, 64, 65, 127, 128, 200};
+    static const int64_t ks[] = {1, 5, 16, 300, 1601}, ns[] = {1, 31, 32, 40, 64, 65, 127, 128, 200};
     for (int64_t m = 1; m <= MOST; m++) {
         for (size_t k = 0; k < sizeof ks / sizeof ks[0]; k++) {
-            for (size_t n = 0; n < sizeof ns / sizeof ns[0]; n++) {
+            for (size_t n = 0; n < sizeof ns / sizeof ns[0]; n += 1 + (ks[k] > 1000)) {
                 check_panels(m, ks[k], ns[n]);
             }
         }
+    }
+}
+
+/* What a post does to y, as a formula. */
+static float posted(const struct td_post *p, const float *with, int64_t at, int64_t channel, float y)
+{
+    switch (p->kind) {
+    case TD_POST_RELU:
+        return y < 0 ? 0 : y;
+    case TD_POST_RELU6:
+        return y < 0 ? 0 : y > 6 ? 6 : y;
+    case TD_POST_SIGMOID:
+        return 1 / (1 + expf(-y));
+    case TD_POST_TANH:
+        return tanhf(y);
+    case TD_POST_SWISH:
+        return y / (1 + expf(-y));
+    case TD_POST_GELU_ERF:
+        return y * (1 + erff(y / sqrtf(2))) / 2;
+    case TD_POST_ADD:
+        return y + with[at];
+    default:
+        return y + with[channel];
+    }
+}
+
+/* Columns [64, N) and the last rows of a product in panels, as a thread has them, with two posts. */
+static void check_posts(int64_t m, struct td_post second)
+{
+    enum { K = 900, N = 150, FIRST = 2 };
+    float *a = numbers(m * K, 1), *b = numbers(K * N, 2), *p = in_panels(b, K, N), *x = numbers(m * N, 5);
+    float *plain = numbers(m * N, 3), *y = numbers(m * N, 3), *shift = numbers(N, 4);
+    const float *with[] = {shift, x};
+    struct td_tile_posts posts = {
+        .post = {{.kind = TD_POST_BIAS}, second}, .n = 2, .channels = N, .operand = with, .y = y};
+    struct td_gemm g = {.m = m, .n = N, .k = K, .a = a, .b = b, .c = plain, .lda = K, .ldb = N, .ldc = N};
+    td_gemm_small(&g);
+    g.m -= FIRST;
+    g.a = a + FIRST * K;
+    g.n = N - TD_PANEL;
+    g.b = p + TD_PANEL * (K + 1);
+    g.ldb = K + 1;
+    g.c = y + FIRST * N + TD_PANEL;
+    g.posts = &posts;
+    float *before = numbers(m * N, 3);
+    td_gemm_panels(&g, NULL);
+    for (int64_t i = 0; i < m * N; i++) {
+        if (i / N < FIRST || i % N < TD_PANEL) { /* another's */
+            CHECK(y[i] == before[i]);
+            continue;
+        }
+        const float want = posted(&second, x, i, i % N, plain[i] + shift[i % N]);
+        CHECK(fabsf(y[i] - want) <= 1e-5f * (1 + fabsf(want)));
+    }
+    float *const all[] = {a, b, p, x, plain, y, shift, before};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        td_free(all[i]);
+    }
+}
+
+TEST(panels_do_their_posts)
+{
+    static const struct td_post posts[] = {{.kind = TD_POST_RELU},
+                                           {.kind = TD_POST_RELU6},
+                                           {.kind = TD_POST_SIGMOID},
+                                           {.kind = TD_POST_TANH},
+                                           {.kind = TD_POST_SWISH},
+                                           {.kind = TD_POST_GELU_ERF},
+                                           {.kind = TD_POST_ADD, .operand = TD_POST_ELEMENT}};
+    for (size_t i = 0; i < sizeof posts / sizeof posts[0]; i++) {
+        check_posts(3, posts[i]); /* one row of its own */
+        check_posts(4, posts[i]);
+        check_posts(30, posts[i]);
     }
 }
 
@@ -284,6 +358,7 @@ TEST(few_rows_of_large_weights_are_ours)
 }
 
 TEST_MAIN(RUN(rows_together_are_what_they_are_alone) RUN(panels_give_what_rows_give)
-              RUN(a_square_matrix_and_its_transpose_are_two_packs) RUN(few_rows_of_large_weights_are_ours)
-                  RUN(the_first_weights_are_packed_at_once_and_what_moves_is_not)
-                      RUN(slabs_go_with_what_lies_in_them) RUN(a_reorder_multiplies_as_a_loop_does))
+              RUN(panels_do_their_posts) RUN(a_square_matrix_and_its_transpose_are_two_packs)
+                  RUN(few_rows_of_large_weights_are_ours)
+                      RUN(the_first_weights_are_packed_at_once_and_what_moves_is_not)
+                          RUN(slabs_go_with_what_lies_in_them) RUN(a_reorder_multiplies_as_a_loop_does))
