@@ -129,7 +129,7 @@ void td_conv_filter_grad(enum td_dtype dtype, const struct td_conv *g, const voi
 
 /* ------------------------------------------------------------------ patch matrices */
 
-static bool is_pointwise(const struct td_conv *g)
+bool td_conv_is_pointwise(const struct td_conv *g)
 {
     for (int a = 0; a < 3; a++) {
         const struct td_window *w = &g->axis[a];
@@ -140,8 +140,7 @@ static bool is_pointwise(const struct td_conv *g)
     return true;
 }
 
-/* Rows of patches for output cells [cell, cell + rows). */
-static void make_patches(const struct td_conv *g, const float *x, int64_t cell, int64_t rows, float *patches)
+void td_conv_patches(const struct td_conv *g, const float *x, int64_t cell, int64_t rows, float *patches)
 {
     int64_t width = td_conv_taps(g) * g->ic;
     memset(patches, 0, (size_t)(rows * width) * sizeof *patches);
@@ -199,7 +198,7 @@ enum td_code td_conv_forward_gemm(struct td_call *c, const struct td_conv *g, co
     int64_t cells = g->batch * td_conv_out_cells(g), width = td_conv_taps(g) * g->ic;
     struct td_gemm m = {
         .m = cells, .n = g->oc, .k = width, .a = x, .b = w, .c = y, .lda = width, .ldb = g->oc, .ldc = g->oc};
-    if (is_pointwise(g)) {
+    if (td_conv_is_pointwise(g)) {
         td_gemm_f32(&m);
         return TD_OK;
     }
@@ -210,7 +209,7 @@ enum td_code td_conv_forward_gemm(struct td_call *c, const struct td_conv *g, co
             return td_stop_error(c, err);
         }
         m.m = step < cells - cell ? step : cells - cell;
-        make_patches(g, x, cell, m.m, patches);
+        td_conv_patches(g, x, cell, m.m, patches);
         m.a = patches;
         m.c = y + cell * g->oc;
         td_gemm_f32(&m);
@@ -232,7 +231,7 @@ enum td_code td_conv_input_grad_gemm(struct td_call *c, const struct td_conv *g,
                         .lda = g->oc,
                         .ldb = g->oc,
                         .ldc = width};
-    if (is_pointwise(g)) {
+    if (td_conv_is_pointwise(g)) {
         td_gemm_f32(&m);
         return TD_OK;
     }
@@ -267,7 +266,7 @@ enum td_code td_conv_filter_grad_gemm(struct td_call *c, const struct td_conv *g
                         .ldc = g->oc,
                         .add = true};
     zero(TD_FLOAT, dw, width * g->oc);
-    bool plain = is_pointwise(g);
+    bool plain = td_conv_is_pointwise(g);
     float *patches = NULL;
     if (!plain) {
         TD_TRY(patch_room(c, g, &patches, err));
@@ -278,7 +277,7 @@ enum td_code td_conv_filter_grad_gemm(struct td_call *c, const struct td_conv *g
         }
         m.k = step < cells - cell ? step : cells - cell;
         if (!plain) {
-            make_patches(g, x, cell, m.k, patches);
+            td_conv_patches(g, x, cell, m.k, patches);
             m.a = patches;
         }
         m.b = dy + cell * g->oc;

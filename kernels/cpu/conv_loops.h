@@ -37,6 +37,12 @@ void td_conv_input_grad(enum td_dtype dtype, const struct td_conv *g, const void
 void td_conv_filter_grad(enum td_dtype dtype, const struct td_conv *g, const void *x, const void *dy,
                          void *dw);
 
+/* 1x1 in single steps without padding: x is its patches. */
+bool td_conv_is_pointwise(const struct td_conv *g);
+/* Rows of patches [taps * ic], floats, for output cells [cell, cell + rows): what each tap meets, zeros in
+ * the padding. groups == 1. */
+void td_conv_patches(const struct td_conv *g, const float *x, int64_t cell, int64_t rows, float *patches);
+
 /* The same through patch matrices and td_gemm; float, groups == 1. Scratch comes from the call. */
 TD_MUST enum td_code td_conv_forward_gemm(struct td_call *c, const struct td_conv *g, const float *x,
                                           const float *w, float *y, struct td_err *err);

@@ -28,14 +28,14 @@ struct rows { /* row i begins at + i * ld */
     int64_t ld;
 };
 
-/* What a tile fetches for those behind it: so many cache lines every PACE steps. As evenly as can be: there
+/* What a tile fetches for those behind it: so many cache lines in EVERY steps. As evenly as can be: there
  * are a dozen places for what is on its way, and the tile's own loads want some. */
 struct ahead {
     const char *at;
     int lines;
 };
 
-enum { LINE = 64, LINES = TD_PANEL * 4 / LINE /* a row of a panel */, PACE = 4 };
+enum { LINE = 64, LINES = TD_PANEL * 4 / LINE /* a row of a panel */, EVERY = 4 };
 
 /* A block of a sum: products [from, to) of the k. */
 struct block {
@@ -51,7 +51,7 @@ static struct block block_of(const struct td_gemm *g, int64_t i, int64_t blocks)
 /* So that so many tiles fetch a panel. */
 static int64_t lines_of_tile(int64_t tiles)
 {
-    return (LINES * PACE + tiles - 1) / tiles;
+    return (LINES * EVERY + tiles - 1) / tiles;
 }
 
 /* The posts of rows [from, to) of g's c, columns [j, j + columns). */

@@ -4,7 +4,8 @@
  *     x [N,H,W,C]   w [kh,kw,C/groups,K]   ->   y [N,H',W',K]        (one more spatial axis for Conv3D)
  *
  * Everything runs channels last; a channels-first tensor is permuted on the way in and out. Each op has
- * three bodies: a oneDNN primitive with packed weights, patch matrices through OpenBLAS, direct loops. half
+ * three bodies at least: a oneDNN primitive with packed weights, patch matrices through OpenBLAS, direct
+ * loops; Conv2D our own as well (kernels/cpu/winograd.h, conv_panels.h). half
  * and bfloat16 run in float, but for a primitive of bfloat16 where the processor is better at that
  * (kernels/cpu/bfloat16.h). What the attributes and shapes mean is conv_spec.c's, shapes of outputs are
  * conv_infer.c's, the loops kernels/cpu/conv_loops.c's. Gradients towards the input and the filter are rows
@@ -15,16 +16,25 @@
 
 #include "core/batchable/batchable_rule.h"
 #include "kernels/nn/conv_grad.h"
+#include "kernels/nn/conv_panels.h"
 #include "kernels/nn/conv_spec.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/dnnl_filter.h"
+#include "kernels/cpu/gemm_panels.h"
 #include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
 #include "kernels/cpu/winograd.h"
 
-/* in tiles; packed, in float or in bfloat16; patches times the filter; loops */
-enum body { BODY_WINOGRAD, BODY_DNNL, BODY_NATIVE, BODY_BLAS, BODY_PLAIN };
+/* in tiles; in panels; packed, in float or in bfloat16; patches times the filter; loops */
+enum body { BODY_WINOGRAD, BODY_PANELS, BODY_DNNL, BODY_NATIVE, BODY_BLAS, BODY_PLAIN };
+
+/* A row's run: what goes in the direction `kind`, by a body. */
+#define RUN(kind, name, body)                                                                                \
+    static enum td_code kind##_##name(struct td_call *c, struct td_err *err)                                 \
+    {                                                                                                        \
+        return kind(c, body, err);                                                                           \
+    }
 
 /* ------------------------------------------------------------ activations in the loops' layout and type */
 
@@ -169,6 +179,10 @@ static enum td_code forward(struct td_call *c, enum body body, struct td_err *er
         TD_TRY(td_winograd_run(c->state, c, x, c->in[1], to, err));
         return deliver(c, type, y, output_image(&g), to, err);
     }
+    if (body == BODY_PANELS) {
+        TD_TRY(td_conv_panels_run(c->state, c, &g, x, c->in[1], to, err));
+        return deliver(c, type, y, output_image(&g), to, err);
+    }
     if (body == BODY_DNNL || body == BODY_NATIVE) {
         TD_TRY(td_dnnl_run(c->state, c, x, c->in[1], to, err));
         return deliver(c, type, y, output_image(&g), to, err);
@@ -182,26 +196,12 @@ static enum td_code forward(struct td_call *c, enum body body, struct td_err *er
     return deliver(c, type, y, output_image(&g), to, err);
 }
 
-static enum td_code forward_winograd(struct td_call *c, struct td_err *err)
-{
-    return forward(c, BODY_WINOGRAD, err);
-}
-static enum td_code forward_dnnl(struct td_call *c, struct td_err *err)
-{
-    return forward(c, BODY_DNNL, err);
-}
-static enum td_code forward_native(struct td_call *c, struct td_err *err)
-{
-    return forward(c, BODY_NATIVE, err);
-}
-static enum td_code forward_blas(struct td_call *c, struct td_err *err)
-{
-    return forward(c, BODY_BLAS, err);
-}
-static enum td_code forward_plain(struct td_call *c, struct td_err *err)
-{
-    return forward(c, BODY_PLAIN, err);
-}
+RUN(forward, winograd, BODY_WINOGRAD)
+RUN(forward, panels, BODY_PANELS)
+RUN(forward, dnnl, BODY_DNNL)
+RUN(forward, native, BODY_NATIVE)
+RUN(forward, blas, BODY_BLAS)
+RUN(forward, plain, BODY_PLAIN)
 
 static enum td_code offer_forward(const struct td_kernel_query *q, enum td_bfloat16_way way,
                                   struct td_kernel_offer *o, struct td_err *err)
@@ -226,15 +226,29 @@ static enum td_code prepare_forward_native(const struct td_kernel_query *q, stru
     return o->refusal != NULL ? TD_OK : offer_forward(q, TD_BFLOAT16_NATIVE, o, err);
 }
 
-static enum td_code prepare_forward_winograd(const struct td_kernel_query *q, struct td_kernel_offer *o,
-                                             struct td_err *err)
+/* Of those that are ours. */
+static enum td_code prepare_own(const struct td_kernel_query *q,
+                                enum td_code (*offer)(const struct td_conv *g,
+                                                      const struct td_kernel_query *q,
+                                                      struct td_kernel_offer *o, struct td_err *err),
+                                struct td_kernel_offer *o, struct td_err *err)
 {
     struct td_conv g;
     TD_TRY(spec_of(q, &g, err));
     o->refusal = td_conv_empty(&g)                        ? EMPTY
                  : td_conv_layout(q->node).channels_first ? "channels come first"
                                                           : NULL;
-    return o->refusal != NULL ? TD_OK : td_winograd_offer(&g, q, o, err);
+    return o->refusal != NULL ? TD_OK : offer(&g, q, o, err);
+}
+static enum td_code prepare_forward_winograd(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                             struct td_err *err)
+{
+    return prepare_own(q, td_winograd_offer, o, err);
+}
+static enum td_code prepare_forward_panels(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                           struct td_err *err)
+{
+    return prepare_own(q, td_conv_panels_offer, o, err);
 }
 
 /* With rounded operands, where the model asks for it. */
@@ -278,22 +292,10 @@ static enum td_code input_grad(struct td_call *c, enum body body, struct td_err 
     return deliver(c, type, dx, input_image(&g), to, err);
 }
 
-static enum td_code input_grad_dnnl(struct td_call *c, struct td_err *err)
-{
-    return input_grad(c, BODY_DNNL, err);
-}
-static enum td_code input_grad_native(struct td_call *c, struct td_err *err)
-{
-    return input_grad(c, BODY_NATIVE, err);
-}
-static enum td_code input_grad_blas(struct td_call *c, struct td_err *err)
-{
-    return input_grad(c, BODY_BLAS, err);
-}
-static enum td_code input_grad_plain(struct td_call *c, struct td_err *err)
-{
-    return input_grad(c, BODY_PLAIN, err);
-}
+RUN(input_grad, dnnl, BODY_DNNL)
+RUN(input_grad, native, BODY_NATIVE)
+RUN(input_grad, blas, BODY_BLAS)
+RUN(input_grad, plain, BODY_PLAIN)
 
 static enum td_code offer_input_grad(const struct td_kernel_query *q, enum td_bfloat16_way way,
                                      struct td_kernel_offer *o, struct td_err *err)
@@ -367,22 +369,10 @@ static enum td_code prepare_filter_grad_native(const struct td_kernel_query *q, 
     return o->refusal != NULL ? TD_OK : offer_filter_grad(q, TD_BFLOAT16_NATIVE, o, err);
 }
 
-static enum td_code filter_grad_dnnl(struct td_call *c, struct td_err *err)
-{
-    return filter_grad(c, BODY_DNNL, err);
-}
-static enum td_code filter_grad_native(struct td_call *c, struct td_err *err)
-{
-    return filter_grad(c, BODY_NATIVE, err);
-}
-static enum td_code filter_grad_blas(struct td_call *c, struct td_err *err)
-{
-    return filter_grad(c, BODY_BLAS, err);
-}
-static enum td_code filter_grad_plain(struct td_call *c, struct td_err *err)
-{
-    return filter_grad(c, BODY_PLAIN, err);
-}
+RUN(filter_grad, dnnl, BODY_DNNL)
+RUN(filter_grad, native, BODY_NATIVE)
+RUN(filter_grad, blas, BODY_BLAS)
+RUN(filter_grad, plain, BODY_PLAIN)
 
 /* ------------------------------------------------------------------ batches */
 
@@ -440,14 +430,14 @@ static bool conv_back_rows(struct td_batchable_step *s)
     {                                                                                                        \
         .name = NULL                                                                                         \
     }
-#define WINOGRAD(kname)                                                                                      \
-    {.name = kname ".winograd",                                                                              \
+#define OWN(kname, kind, free_state)                                                                         \
+    {.name = kname "." #kind,                                                                                \
      .library = TD_LIB_OWN,                                                                                  \
      .types = TYPES(TD_BIT(TD_FLOAT)),                                                                       \
      .competes = true,                                                                                       \
-     .prepare = prepare_forward_winograd,                                                                    \
-     .release = td_winograd_free,                                                                            \
-     .run = forward_winograd},
+     .prepare = prepare_forward_##kind,                                                                      \
+     .release = free_state,                                                                                  \
+     .run = forward_##kind},
 #define FORWARD(kname, plain)                                                                                \
     (const struct td_kernel[])                                                                               \
     {                                                                                                        \
@@ -456,7 +446,9 @@ static bool conv_back_rows(struct td_batchable_step *s)
 #define FORWARD_2D(kname, plain)                                                                             \
     (const struct td_kernel[])                                                                               \
     {                                                                                                        \
-        LOW(kname) WINOGRAD(kname) ROWS(kname, forward, td_dnnl_free, plain)                                 \
+        LOW(kname)                                                                                           \
+        OWN(kname, winograd, td_winograd_free)                                                               \
+        OWN(kname, panels, td_gemm_panels_free) ROWS(kname, forward, td_dnnl_free, plain)                    \
     }
 #define INPUT_GRAD(kname, plain)                                                                             \
     (const struct td_kernel[])                                                                               \

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "kernels/cpu/winograd.h"
-#include "tests/unit/core/pass_make.h"
 #include "tests/unit/core/pool_make.h"
+#include "tests/unit/kernels/drawn_make.h"
 
 #define T "{T:type=float} "
 
@@ -52,52 +52,6 @@ TEST(it_takes_what_it_can_do)
     CHECK(!is_offered(&g));
     g = conv_of(32, 7, 512, 512);
     CHECK(is_offered(&g));
-}
-
-static struct td_tensor drawn(const struct td_shape *shape, uint32_t seed)
-{
-    struct td_tensor t;
-    struct td_err err = {0};
-    CHECK_OK(td_tensor_new(&t, TD_FLOAT, shape, &err));
-    for (int64_t i = 0; i < td_tensor_count(&t); i++) {
-        seed = seed * 1664525u + 1013904223u;
-        TD_DATA(&t, float)[i] = (float)(seed >> 8) / 0x1p23f - 1;
-    }
-    return t;
-}
-
-static float largest(const struct td_tensor *t)
-{
-    float most = 0;
-    for (int64_t i = 0; i < td_tensor_count(t); i++) {
-        const float v = fabsf(TD_DATA(t, float)[i]);
-        most = v > most && isfinite(v) ? v : most;
-    }
-    return most;
-}
-
-/* got within so much of the largest wanted; what is not finite is the same. */
-static void check_same(const struct td_tensor *want, const struct td_tensor *got, float off, const char *what)
-{
-    const float most = largest(want);
-    CHECK(td_shape_equal(&want->shape, &got->shape));
-    for (int64_t i = 0; i < td_tensor_count(want); i++) {
-        const float a = TD_DATA(want, float)[i], b = TD_DATA(got, float)[i];
-        if (!(fabsf(a - b) <= off * most || a == b || (isnan(a) && isnan(b)))) {
-            fprintf(stderr, "%s\nelement %lld: %.9g, %.9g by the loops\n", what, (long long)i, (double)b,
-                    (double)a);
-            exit(1);
-        }
-    }
-}
-
-static void compare(const char *text, struct td_tensor in[2], float off)
-{
-    struct td_tensor want = run_with(text, "r", NULL, TD_KERNELS_REFERENCE, in);
-    struct td_tensor got = run_with(text, "r", NULL, TD_KERNELS_FAST, in);
-    check_same(&want, &got, off, text);
-    td_tensor_clear(&want);
-    td_tensor_clear(&got);
 }
 
 /* Sizes here save 100 multiplications a weight and more, as td_winograd_offer asks for. y is what a
@@ -148,44 +102,22 @@ TEST(what_follows)
                    y);
 }
 
+#define BARE XY "r = Conv2D {T:type=float; strides:list(int)=[1,1,1,1]; " SAME "} (x, y)\n"
+
 TEST(what_is_not_finite_stays_where_it_belongs)
 {
     const struct td_shape x = shape4(3, 16, 16, 32), w = shape4(3, 3, 32, 32);
-    const char *text = XY "r = Conv2D {T:type=float; strides:list(int)=[1,1,1,1]; " SAME "} (x, y)\n";
+
     struct td_tensor in[2] = {drawn(&x, 3), drawn(&w, 4)};
     TD_DATA(&in[0], float)[(5 * 16 + 7) * 32 + 3] = INFINITY;
     TD_DATA(&in[0], float)[(12 * 16 + 1) * 32 + 9] = NAN;
     TD_DATA(&in[0], float)[(9 * 16 + 15) * 32 + 30] = 3e38f;
     TD_DATA(&in[0], float)[(9 * 16 + 14) * 32 + 30] = -3e38f;
-    compare(text, in, 1e-5f);
+    compare(BARE, in, 1e-5f);
     TD_DATA(&in[1], float)[17] = INFINITY;
-    compare(text, in, 1e-5f);
+    compare(BARE, in, 1e-5f);
     td_tensor_clear(&in[0]);
     td_tensor_clear(&in[1]);
-}
-
-/* Runs the convolution of x and y often enough for the weights to be met, on several threads if there is a
- * pool. */
-static struct td_tensor run_on(struct td_thread_pool *pool, const struct td_tensor *x,
-                               const struct td_tensor *w)
-{
-    enum { RUNS = 3 };
-    struct passed t;
-    struct td_model *m;
-    struct td_callable *f;
-    struct td_tensor in[2] = {*x, *w}, out = {0};
-    const struct td_run_opts opts = {.pool = pool};
-    passed_open(&t, XY "r = Conv2D {T:type=float; strides:list(int)=[1,1,1,1]; " SAME "} (x, y)\n", "r");
-    const struct td_model_opts how = {.ops = t.ops};
-    CHECK_INT(td_model_new(&how, NULL, &t.g.graph, &t.g.lib, &m, &t.err), TD_OK);
-    CHECK_INT(td_callable_new(m, &t.how, &f, &t.err), TD_OK);
-    for (int i = 0; i < RUNS; i++) {
-        td_tensor_clear(&out);
-        CHECK_INT(td_callable_run(f, in, &out, &opts, &t.err), TD_OK);
-    }
-    td_model_unref(m);
-    passed_close(&t);
-    return out;
 }
 
 TEST(the_same_bits_on_several_threads_and_in_any_batch)
@@ -195,12 +127,14 @@ TEST(the_same_bits_on_several_threads_and_in_any_batch)
     const size_t image = (size_t)td_tensor_count(&first), result = 28 * 22 * 96;
     struct made_pool pool;
     pool_start(&pool);
-    struct td_tensor alone = run_on(NULL, &x, &filter), together = run_on(&pool.pool, &x, &filter);
+    struct td_tensor in[2] = {x, filter}, alone = run_on(NULL, BARE, in),
+                     together = run_on(&pool.pool, BARE, in);
     CHECK(pool.started > 0);
     CHECK(memcmp(alone.data, together.data, 5 * result * sizeof(float)) == 0);
     for (size_t i = 0; i < 5; i++) {
         memcpy(first.data, TD_DATA(&x, float) + i * image, image * sizeof(float));
-        struct td_tensor single = run_on(i % 2 == 0 ? NULL : &pool.pool, &first, &filter);
+        in[0] = first;
+        struct td_tensor single = run_on(i % 2 == 0 ? NULL : &pool.pool, BARE, in);
         CHECK(memcmp(single.data, TD_DATA(&alone, float) + i * result, result * sizeof(float)) == 0);
         td_tensor_clear(&single);
     }
