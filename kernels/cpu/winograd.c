@@ -22,6 +22,7 @@
 #include "kernels/cpu/vecmath.h"
 
 enum { FOUR = 4, SIX = 6, FEW = 12 /* tiles: so many rows fill the registers of any set whole times */ };
+enum { EVERY = 4 /* steps of a product: then the next lines are fetched */ };
 enum { LINE = 16 /* floats of a cache line */, PAGE = 1024 /* floats: rows so far apart share cache sets */ };
 #define ROOT_HALF 0.70710678118654752f
 #define ROOT_TWO 1.41421356237309505f
@@ -40,6 +41,18 @@ struct tiles {
     int64_t v_row, v_step, m_row, m_step, panels;
     struct td_tile_posts posts;
 };
+
+/* What a product of the weights fetches of the next panel: so many lines in EVERY steps (gemm_panels.c). */
+struct ahead {
+    const float *at;
+    int lines;
+};
+
+/* So that so many blocks of rows fetch a panel. */
+static int64_t lines_of_block(int64_t width, int64_t blocks)
+{
+    return (width / LINE * EVERY + blocks - 1) / blocks;
+}
 
 /* A tile: where its input begins in x (before it, where padding lies there) and its result in y; the cells of
  * its 6x6 that are there, and of its 4x4. */
