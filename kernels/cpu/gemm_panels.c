@@ -19,7 +19,7 @@
 enum {
     MOST_HIGH = 6,         /* rows of any tile at most */
     BLOCK = 768,           /* of a sum: so many rows of a, and so much of them, stay in the first cache */
-    IN_PLACE_ROWS = 64,    /* at most, with weights that are not packed yet */
+    IN_PLACE_ROWS = 16,    /* at most, with weights that are not packed yet */
     MANY_WEIGHTS = 1 << 19 /* a second cache does not hold them */
 };
 

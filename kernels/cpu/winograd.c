@@ -207,7 +207,7 @@ static int64_t tiles_in(const struct td_conv *g)
  * where it does not pay to keep four times the weights and to read them. */
 static bool pays(const struct td_conv *g)
 {
-    enum { CHANNELS = 32, SAVED = 100 /* multiplications by a weight */ };
+    enum { CHANNELS = 32, SAVED = 60 /* multiplications by a weight */ };
     const int64_t saved = g->batch * td_conv_out_cells(g) / 4 - tiles_in(g);
     return g->ic >= CHANNELS && g->oc >= CHANNELS && saved >= SAVED;
 }
