@@ -10,12 +10,12 @@
  * No spelling is looked for. What stands before a node is multiplied out, down to x, mean, r and what does
  * not depend on them: it is a normalisation when it comes to + x r [gamma] - mean r [gamma] [+ beta]. From
  * there on it goes forward as long as one reader scales, shifts or casts. gamma and beta are vectors along
- * the last axis, which the shapes must tell.
+ * their last axis, which their own shapes tell: those of variables are known. That of x seldom is.
  *
  * Casts between float, half and bfloat16 are looked through where the row is read and where statistics and
  * the result are rounded: all is float in between, and is rounded once.
  *
- * Does not: normalise along other axes or several, double, a variance that is spelt as a difference of
+ * Does not: take several axes, double, a variance that is spelt as a difference of
  * squares, x or beta that was computed of r.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -48,10 +48,12 @@ struct match {
     int tries;
     const struct td_node *root, *mean; /* Rsqrt or Sqrt; NULL: not centred */
     struct td_value x;                 /* before Casts */
-    struct td_shape shape;             /* its */
+    int64_t axis;
     float epsilon;
     struct td_value param[2]; /* gamma, beta; no node: none */
     enum td_dtype param_type;
+    int64_t length;                                 /* their; 0: there are none */
+    int rank;                                       /* that they had, and so the result has at least */
     const struct td_node *inner[MOST_INNER], *last; /* what will be gone; the last one is read in its place */
     int n_inner;
 };
@@ -128,15 +130,17 @@ static const struct td_node *inside(struct match *m, struct td_value v)
 
 /* ------------------------------------------------------------------ statistics */
 
-/* n is the mean of its input along the last axis, which stays. */
-static bool is_mean(const struct match *m, const struct td_node *n)
+/* n is the mean of its input along an axis, which stays. */
+static bool is_mean(const struct match *m, const struct td_node *n, int64_t *axis)
 {
     const struct td_tensor *axes = n != NULL && td_is_op(n, "Mean") ? td_known_value(n->in[1]) : NULL;
     if (axes == NULL || td_tensor_count(axes) != 1 || !td_attr_bool(n, "keep_dims")) {
         return false;
     }
-    const int64_t axis = td_tensor_int(axes, 0), rank = td_emit_shape(m->e, n->in[0])->rank;
-    return rank > 0 && (axis == -1 || axis == rank - 1);
+    const int rank = td_emit_shape(m->e, n->in[0])->rank;
+    *axis = td_tensor_int(axes, 0);
+    *axis -= rank > 0 && *axis >= 0 ? rank : 0;
+    return true;
 }
 
 /* a - b is x - mean. */
@@ -144,7 +148,8 @@ static bool is_deviation(struct match *m, struct td_value a, struct td_value b)
 {
     const int before = m->n_inner;
     const struct td_node *mean = inside(m, b);
-    if (is_mean(m, mean) && same(exact(mean->in[0]), exact(a))) {
+    int64_t axis;
+    if (is_mean(m, mean, &axis) && axis == m->axis && same(exact(mean->in[0]), exact(a))) {
         m->mean = mean;
         m->x = exact(a);
         return true;
@@ -192,12 +197,8 @@ static bool find_statistics(struct match *m, const struct td_node *n)
         return false;
     }
     const struct td_node *variance = inside(m, sum->in[k]);
-    const struct td_node *squares = is_mean(m, variance) ? inside(m, variance->in[0]) : NULL;
-    if (squares == NULL || !find_row(m, squares)) {
-        return false;
-    }
-    m->shape = *td_emit_shape(m->e, m->x);
-    return is_of_floats(td_dtype_of(m->x)) && m->shape.rank > 0 && m->shape.dim[m->shape.rank - 1] > 1;
+    const struct td_node *squares = is_mean(m, variance, &m->axis) ? inside(m, variance->in[0]) : NULL;
+    return squares != NULL && find_row(m, squares) && is_of_floats(td_dtype_of(m->x));
 }
 
 static bool is_arithmetic(const struct td_node *n)
@@ -338,23 +339,51 @@ static bool expand(struct match *m, struct td_value v, int depth, struct sum *s)
 
 /* ------------------------------------------------------------------ what it comes to */
 
-/* A vector along the last axis becomes scale (0) or offset (1). */
-static bool take_param(struct match *m, int which, struct td_value v)
+/* How long v is, a vector along its last axis; 0: it is none, or nobody knows. */
+static int64_t vector_of(const struct match *m, struct td_value v)
 {
     const struct td_shape *s = td_emit_shape(m->e, v);
-    const struct td_value bare = exact(v);
-    bool ok = m->param[which].node == NULL && s->rank > 0 && s->rank <= m->shape.rank &&
-              s->dim[s->rank - 1] == m->shape.dim[m->shape.rank - 1] && is_of_floats(td_dtype_of(v));
+    bool ok = s->rank > 0 && s->dim[s->rank - 1] > 1 && is_of_floats(td_dtype_of(v));
     for (int i = 0; ok && i < s->rank - 1; i++) {
         ok = s->dim[i] == 1;
     }
-    const bool first = m->param_type == TD_DTYPE_NONE;
-    const bool fits_bare = first || td_dtype_of(bare) == m->param_type;
-    if (!ok || (!fits_bare && td_dtype_of(v) != m->param_type)) {
+    return ok ? s->dim[s->rank - 1] : 0;
+}
+
+/* The vector v before it was cast, and given more axes. */
+static struct td_value bare_vector(const struct match *m, struct td_value v)
+{
+    const int64_t length = vector_of(m, v);
+    for (;;) {
+        const struct td_node *n = v.node;
+        const bool view = n->op != NULL && (n->op->flags & TD_OP_VIEW) && is_plain(n) && n->n_in == 2;
+        if (view && v.port == 0 && vector_of(m, n->in[0]) == length) {
+            v = n->in[0];
+        } else if (!same(exact(v), v)) {
+            v = exact(v);
+        } else {
+            return v;
+        }
+    }
+}
+
+/* v becomes scale (0) or offset (1), beside which the other is as long. */
+static bool take_param(struct match *m, int which, struct td_value v)
+{
+    const int64_t length = vector_of(m, v);
+    if (length == 0 || m->param[which].node != NULL || (m->length != 0 && length != m->length)) {
         return false;
     }
+    const struct td_value bare = bare_vector(m, v);
+    const bool fits_bare = m->length == 0 || td_dtype_of(bare) == m->param_type;
+    if (!fits_bare && td_dtype_of(v) != m->param_type) {
+        return false;
+    }
+    const int rank = td_emit_shape(m->e, v)->rank;
     m->param[which] = fits_bare ? bare : v;
     m->param_type = td_dtype_of(m->param[which]);
+    m->length = length;
+    m->rank = rank > m->rank ? rank : m->rank;
     return true;
 }
 
@@ -442,18 +471,22 @@ static struct td_value emit(const struct match *m)
             in[n++] = m->param[i];
         }
     }
-    const struct td_attr attrs[] = {
-        TD_ATTR_OF_FLOAT("_epsilon", m->epsilon), TD_ATTR_OF_BOOL("_centred", m->mean != NULL),
-        TD_ATTR_OF_BOOL("_scale", m->param[0].node != NULL),
-        TD_ATTR_OF_BOOL("_offset", m->param[1].node != NULL), TD_ATTR_OF_TYPE("Tout", m->last->out_type[0])};
+    const struct td_attr attrs[] = {TD_ATTR_OF_FLOAT("_epsilon", m->epsilon),
+                                    TD_ATTR_OF_INT("_axis", m->axis),
+                                    TD_ATTR_OF_INT("_rank", m->rank),
+                                    TD_ATTR_OF_BOOL("_centred", m->mean != NULL),
+                                    TD_ATTR_OF_BOOL("_scale", m->param[0].node != NULL),
+                                    TD_ATTR_OF_BOOL("_offset", m->param[1].node != NULL),
+                                    TD_ATTR_OF_TYPE("Tout", m->last->out_type[0])};
     m->e->at = m->last;
-    return td_emit_def(m->e, td_op_of_role(m->e->ops, TD_ROLE_NORM), in, n, attrs, 5);
+    return td_emit_def(m->e, td_op_of_role(m->e->ops, TD_ROLE_NORM), in, n, attrs,
+                       (int)(sizeof attrs / sizeof *attrs));
 }
 
 struct td_value td_layer_norm_rule(struct td_emitter *e, const struct td_readers *r, const struct td_node *n,
                                    const struct td_node **last)
 {
-    struct match m = {.e = e, .r = r, .param_type = TD_DTYPE_NONE, .last = n};
+    struct match m = {.e = e, .r = r, .last = n};
     struct sum s;
     const struct td_value end = {(struct td_node *)n, 0};
     const struct td_node *root = is_arithmetic(n) ? find_root(&m, end, 0) : NULL;

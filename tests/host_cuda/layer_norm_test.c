@@ -153,6 +153,9 @@ static void one(const struct how *h)
                                          .y = first(&v[3]),
                                          .rows = h->rows,
                                          .n = h->n,
+                                         .inner = 1,
+                                         .last = h->n,
+                                         .width = h->n,
                                          .epsilon = 1e-3F,
                                          .centred = h->centred};
     CHECK_INT(td_cuda_normalize_rows(&l, stream), 0);

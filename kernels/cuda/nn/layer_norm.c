@@ -14,25 +14,17 @@ static const char *refuse_others(const struct td_node *n)
     return from != to && from != TD_FLOAT && to != TD_FLOAT ? "half as bfloat16" : td_layer_norm_refuses(n);
 }
 
-static enum td_code check_vector(const struct td_call *c, int i, int64_t n, struct td_err *err)
-{
-    const int64_t has = i == 0 ? n : td_tensor_count(c->in[i]);
-    TD_FAIL_IF(has != n, err, INTERNAL, "%s: input %d has %lld numbers, and a row %lld", c->node->op_name, i,
-               (long long)has, (long long)n);
-    return TD_OK;
-}
-
 static enum td_code run(struct td_call *c, struct td_err *err)
 {
     struct td_layer_norm f;
+    struct td_layer_norm_sizes s;
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     if (!td_layer_norm_read(c->node, &f) || td_tensor_count(y) == 0) {
         return TD_OK;
     }
-    const int64_t n = y->shape.dim[y->shape.rank - 1];
-    TD_TRY(check_vector(c, f.scale, n, err));
-    TD_TRY(check_vector(c, f.offset, n, err));
+    TD_FAIL_IF(!td_layer_norm_sizes_of(&f, &c->in[0]->shape, td_layer_norm_vector(c->in, c->n_in), &s), err,
+               INTERNAL, "%s: vectors that do not fit", c->node->op_name);
     const struct td_cuda_layer_norm l = {.from = td_cuda_type_of(c->in[0]->dtype),
                                          .to = td_cuda_type_of(y->dtype),
                                          .vectors =
@@ -41,8 +33,11 @@ static enum td_code run(struct td_call *c, struct td_err *err)
                                          .scale = f.scale > 0 ? c->in[f.scale]->data : NULL,
                                          .offset = f.offset > 0 ? c->in[f.offset]->data : NULL,
                                          .y = y->data,
-                                         .rows = td_tensor_count(y) / n,
-                                         .n = n,
+                                         .rows = s.rows,
+                                         .n = s.n,
+                                         .inner = s.inner,
+                                         .last = s.last,
+                                         .width = s.width,
                                          .epsilon = f.epsilon,
                                          .centred = f.centred};
     return td_cuda_launched(c, td_cuda_normalize_rows(&l, td_cuda_stream_of(c)), err);

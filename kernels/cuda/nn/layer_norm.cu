@@ -4,8 +4,8 @@
  *
  * A row of up to 1,024 numbers has 32 threads, eight rows a block; a longer one a block. Each thread keeps its
  * numbers in registers, as floats, 16 bytes of them read at a time: the mean is their sum, the variance that
- * of squares about it, and neither reads memory again. Rows of more than 8,192 numbers, or that do not begin
- * at 16 bytes, are gone through three times, a number at a time.
+ * of squares about it, and neither reads memory again. Rows of more than 8,192 numbers, that do not begin at
+ * 16 bytes, or lie along another axis than the last, are gone through three times, a number at a time.
  *
  * Sums are made in one order whatever the data. Threads of a warp have one row: they stay together.
  *
@@ -26,7 +26,7 @@ constexpr int FEW = 8, MANY = 32; /* numbers that a thread keeps */
 
 /* What kernels read of the call. */
 struct rows_of {
-    int64_t rows, n;
+    int64_t rows, n, inner, last, width;
     float epsilon;
     bool centred;
     td_cuda_type vectors;
@@ -166,6 +166,18 @@ template <int GROUP, int KEPT, class T, class R> __global__ void normalize(rows_
     }
 }
 
+/* y of the normalised number v, which is x's number `at`: one, or all along the last axis. */
+template <class R> __device__ void write_any(const rows_of &c, int64_t at, float v, R *y)
+{
+    const int64_t line = at / c.last * c.width;
+    const bool one = c.last == c.width;
+    for (int64_t w = one ? at % c.last : 0, end = one ? w + 1 : c.width; w < end; w++) {
+        const float by = c.scale == nullptr ? 1 : number_of(c.vectors, c.scale, w);
+        const float more = c.offset == nullptr ? 0 : number_of(c.vectors, c.offset, w);
+        y[line + w] = td_cuda_store<R>::of(v * by + more);
+    }
+}
+
 /* Of any length, wherever it lies. */
 template <int GROUP, class T, class R> __global__ void normalize_any(rows_of c, const T *x, R *y)
 {
@@ -173,26 +185,23 @@ template <int GROUP, class T, class R> __global__ void normalize_any(rows_of c, 
     __shared__ float shared[WARPS];
     const int at = threadIdx.x % GROUP;
     for (int64_t row = blockIdx.x * EACH + threadIdx.x / GROUP; row < c.rows; row += gridDim.x * EACH) {
-        const T *const from = x + row * c.n;
-        R *const to = y + row * c.n;
+        const int64_t first = row / c.inner * c.inner * c.n + row % c.inner;
         float sum = 0, mean = 0;
         for (int64_t i = at; c.centred && i < c.n; i += GROUP) {
-            sum += td_cuda_load(from[i]);
+            sum += td_cuda_load(x[first + i * c.inner]);
         }
         if (c.centred) {
             mean = sum_of<GROUP>(sum, shared) / static_cast<float>(c.n);
         }
         sum = 0;
         for (int64_t i = at; i < c.n; i += GROUP) {
-            const float d = td_cuda_load(from[i]) - mean;
+            const float d = td_cuda_load(x[first + i * c.inner]) - mean;
             sum += d * d;
         }
         const float by = 1 / sqrtf(sum_of<GROUP>(sum, shared) / static_cast<float>(c.n) + c.epsilon);
         for (int64_t i = at; i < c.n; i += GROUP) {
-            float v = (td_cuda_load(from[i]) - mean) * by;
-            v *= c.scale == nullptr ? 1 : number_of(c.vectors, c.scale, i);
-            v += c.offset == nullptr ? 0 : number_of(c.vectors, c.offset, i);
-            to[i] = td_cuda_store<R>::of(v);
+            const int64_t from = first + i * c.inner;
+            write_any(c, from, (td_cuda_load(x[from]) - mean) * by, y);
         }
     }
 }
@@ -206,12 +215,14 @@ template <int N> bool lies_for(td_cuda_type type, const void *vector)
 template <class T, class R> int launch(const td_cuda_layer_norm &l, td_cuda_stream *stream)
 {
     constexpr int N = td_cuda_at_once<T, T>;
-    const rows_of c = {l.rows, l.n, l.epsilon, l.centred, l.vectors, l.scale, l.offset};
+    const rows_of c = {l.rows,    l.n,       l.inner,   l.last,  l.width,
+                       l.epsilon, l.centred, l.vectors, l.scale, l.offset};
     const T *const x = static_cast<const T *>(l.x);
     R *const y = static_cast<R *>(l.y);
     const bool short_row = l.n <= WARP * MANY;
     const int64_t blocks = short_row ? (l.rows + WARPS - 1) / WARPS : l.rows;
-    const bool several = l.n % N == 0 && l.n <= THREADS * MANY && td_cuda_lies_for<N>(x) &&
+    const bool plain = l.inner == 1 && l.n == l.last && l.last == l.width;
+    const bool several = plain && l.n % N == 0 && l.n <= THREADS * MANY && td_cuda_lies_for<N>(x) &&
                          td_cuda_lies_for<N>(y) && lies_for<N>(l.vectors, l.scale) &&
                          lies_for<N>(l.vectors, l.offset);
     if (!several) {

@@ -10,13 +10,14 @@
 extern "C" {
 #endif
 
-/* x, y [rows,n] of types `from` and `to`, scale and offset [n] of type `vectors`, or NULL: each of float, half
- * or bfloat16. y may be x where they are of one type. */
+/* x and y of types `from` and `to`, scale and offset [width] of type `vectors`, or NULL: each of float, half or
+ * bfloat16. Of x [.., n, inner] rows have n numbers, `inner` apart; its last axis has `last`, and that of y
+ * `width`, as many, or more than one of 1. */
 struct td_cuda_layer_norm {
     enum td_cuda_type from, to, vectors;
     const void *x, *scale, *offset;
     void *y;
-    int64_t rows, n;
+    int64_t rows, n, inner, last, width;
     float epsilon;
     bool centred; /* else by the root of the mean of squares alone */
 };
