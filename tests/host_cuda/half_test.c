@@ -35,6 +35,9 @@ TEST(a_product_with_its_bias_and_what_follows)
     few_steps(IN_XY "m = MatMul {" T "} (x, y)\n" SUM_OF_Y "a = BiasAdd {" T "} (m, b)\ne = Erf {" T
                     "} (a)\ng = AddV2 {" T "} (e, m)\nr = Mul {" T "} (g, a)\n",
               x, y, 2);
+    few_steps(IN_XY "m = MatMul {" T "} (x, y)\n" SUM_OF_Y "a = BiasAdd {" T "} (m, b)\nn = Relu {" T
+                    "} (x)\nk = MatMul {" T "} (n, y)\nr = AddV2 {" T "} (k, a)\n",
+              x, y, 4);
     few_steps(IN_XY "m = BatchMatMulV2 {" T "; adj_y:bool=true} (x, y)\nc = Sigmoid {" T "} (m)\nr = Mul {" T
                     "} (m, c)\n",
               matrices(3, 5, 8), matrices(3, 7, 8), 1);
