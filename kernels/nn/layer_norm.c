@@ -37,8 +37,8 @@ static enum td_code infer(struct td_infer *c, struct td_err *err)
     }
     enum td_code rc = td_shape_broadcast(&c->in[0], &ones, &c->out[0], err);
     for (int i = 1; i < c->n_in && rc == TD_OK; i++) {
-        const struct td_shape so_far = c->out[0];
-        rc = td_shape_broadcast(&so_far, &c->in[i], &c->out[0], err);
+        const struct td_shape before = c->out[0];
+        rc = td_shape_broadcast(&before, &c->in[i], &c->out[0], err);
     }
     return rc ? td_err_wrap(err, "%s", TD_NODE_STR(c->node)) : TD_OK;
 }
