@@ -2,9 +2,9 @@
  *
  * cuBLASLt is asked first (kernels/cuda/base/cublaslt.h), for the algorithm that it thinks best; where
  * kernels are tried, two more and our own compete with it. Our own serves what it does not, and does the
- * first steps of a fused node by itself (kernels/cuda/base/posts.h). The library adds a bias, and a tensor of
- * the result's shape: half and bfloat16 are rounded behind them alone, where the nodes would have been rounded
- * before each, too. It is not asked for ReLU, of which it does not say what becomes of NaN.
+ * first steps of a fused node by itself (kernels/cuda/base/posts.h). The library adds a bias, and a tensor
+ * of the result's shape: half and bfloat16 are rounded behind them alone, where the nodes would have been
+ * rounded before each, too. It is not asked for ReLU, of which it does not say what becomes of NaN.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/math/matmul.h"

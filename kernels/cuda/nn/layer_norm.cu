@@ -2,10 +2,11 @@
  *
  *   y[r,i] = (x[r,i] - mean) / sqrt(variance + epsilon) * scale[i] + offset[i]
  *
- * A row of up to 1,024 numbers has 32 threads, eight rows a block; a longer one a block. Each thread keeps its
- * numbers in registers, as floats, 16 bytes of them read at a time: the mean is their sum, the variance that
- * of squares about it, and neither reads memory again. Rows of more than 8,192 numbers, that do not begin at
- * 16 bytes, or lie along another axis than the last, are gone through three times, a number at a time.
+ * A row of up to 1,024 numbers has 32 threads, eight rows a block; a longer one a block. Each thread keeps
+ * its numbers in registers, as floats, 16 bytes of them read at a time: the mean is their sum, the variance
+ * that of squares about it, and neither reads memory again. Rows of more than 8,192 numbers, that do not
+ * begin at 16 bytes, or lie along another axis than the last, are gone through three times, a number at a
+ * time.
  *
  * Sums are made in one order whatever the data. Threads of a warp have one row: they stay together.
  *

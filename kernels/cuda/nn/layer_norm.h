@@ -10,9 +10,9 @@
 extern "C" {
 #endif
 
-/* x and y of types `from` and `to`, scale and offset [width] of type `vectors`, or NULL: each of float, half or
- * bfloat16. Of x [.., n, inner] rows have n numbers, `inner` apart; its last axis has `last`, and that of y
- * `width`, as many, or more than one of 1. */
+/* x and y of types `from` and `to`, scale and offset [width] of type `vectors`, or NULL: each of float, half
+ * or bfloat16. Of x [.., n, inner] rows have n numbers, `inner` apart; its last axis has `last`, and that of
+ * y `width`, as many, or more than one of 1. y is x nowhere. */
 struct td_cuda_layer_norm {
     enum td_cuda_type from, to, vectors;
     const void *x, *scale, *offset;

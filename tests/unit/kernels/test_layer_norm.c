@@ -71,7 +71,7 @@ TEST(by_the_mean_of_squares)
 
 #define HALF "h = Cast {SrcT:type=float; DstT:type=half} (z0)\n"
 
-/* The casts of a layer that computes in float beside others that do not: rows are read and written as halves. */
+/* The casts of a layer that computes in float beside others that do not: rows stay halves outside of it. */
 TEST(casts_are_its_own)
 {
     const char *const text =
