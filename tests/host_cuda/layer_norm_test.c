@@ -234,4 +234,71 @@ TEST(rows_that_begin_elsewhere)
     }
 }
 
-TEST_MAIN(RUN(every_length_of_every_type) RUN(vectors_of_every_type_or_none) RUN(rows_that_begin_elsewhere))
+/* Of x [outer, n, inner], whose last axis has `last`; y's has `width`. */
+struct strided {
+    int64_t outer, n, inner, last, width;
+};
+
+static void check_strided(const struct strided *h, const struct numbers v[4])
+{
+    for (int64_t r = 0; r < h->outer * h->inner; r++) {
+        const int64_t from = r / h->inner * h->n * h->inner + r % h->inner;
+        float row[64];
+        CHECK(h->n <= 64);
+        for (int64_t i = 0; i < h->n; i++) {
+            row[i] = v[0].here[from + i * h->inner];
+        }
+        const struct how as_row = {.n = h->n, .centred = true};
+        for (int64_t i = 0; i < h->n; i++) {
+            const int64_t at = from + i * h->inner;
+            const double y = want(&as_row, row, NULL, NULL, i);
+            for (int64_t w = 0; w < h->width; w++) {
+                const double all = y * (double)v[1].here[w] + (double)v[2].here[w];
+                const float got = v[3].here[at / h->last * h->width + w];
+                CHECK((h->last == h->width && w != at % h->last) ||
+                      fabs((double)got - all) <= 2e-5 * (1 + fabs(all)));
+            }
+        }
+    }
+}
+
+TEST(rows_along_other_axes_and_longer_vectors)
+{
+    static const struct strided all[] = {
+        {2, 5, 6, 6, 6}, {1, 40, 300, 5, 5}, {2, 3, 5, 1, 8}, {7, 1, 1, 1, 9}, {3, 33, 1, 33, 33}};
+    CHECK_INT(td_cuda_stream_new(0, &stream), 0);
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        const struct strided *h = &all[k];
+        const int64_t n = h->outer * h->n * h->inner, out = n / h->last * h->width;
+        struct numbers v[4] = {make(TD_CUDA_FLOAT, n, 0, 3, false),
+                               make(TD_CUDA_FLOAT, h->width, 0, 1, false),
+                               make(TD_CUDA_FLOAT, h->width, 0, 0, false),
+                               make(TD_CUDA_FLOAT, out + GUARD, 0, (double)untouched, true)};
+        const struct td_cuda_layer_norm l = {.from = TD_CUDA_FLOAT,
+                                             .to = TD_CUDA_FLOAT,
+                                             .vectors = TD_CUDA_FLOAT,
+                                             .x = first(&v[0]),
+                                             .scale = first(&v[1]),
+                                             .offset = first(&v[2]),
+                                             .y = first(&v[3]),
+                                             .rows = h->outer * h->inner,
+                                             .n = h->n,
+                                             .inner = h->inner,
+                                             .last = h->last,
+                                             .width = h->width,
+                                             .epsilon = 1e-3F,
+                                             .centred = true};
+        CHECK_INT(td_cuda_normalize_rows(&l, stream), 0);
+        copy(&v[3], false);
+        check_strided(h, v);
+        for (int64_t i = out; i < out + GUARD; i++) {
+            CHECK(v[3].here[i] == untouched);
+        }
+        for (int i = 0; i < 4; i++) {
+            drop(&v[i]);
+        }
+    }
+}
+
+TEST_MAIN(RUN(rows_along_other_axes_and_longer_vectors) RUN(every_length_of_every_type)
+              RUN(vectors_of_every_type_or_none) RUN(rows_that_begin_elsewhere))
