@@ -9,6 +9,8 @@
 #ifndef TD_CORE_GRAPH_GRAPH_H
 #define TD_CORE_GRAPH_GRAPH_H
 
+#include <string.h>
+
 #include "core/base/arena.h"
 #include "core/graph/attr.h"
 #include "core/graph/op.h"
@@ -58,6 +60,12 @@ static inline const struct td_op_def *td_node_def(const struct td_node *n)
 static inline uint32_t td_node_flags(const struct td_node *n)
 {
     return n->op == NULL ? (uint32_t)TD_OP_STATEFUL : n->op->flags;
+}
+
+/* For rules of ops, which know others by name. */
+static inline bool td_is_op(const struct td_node *n, const char *name)
+{
+    return strcmp(n->op_name, name) == 0;
 }
 
 struct td_graph {

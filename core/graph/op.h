@@ -330,18 +330,22 @@ struct td_loop_view {
 enum { TD_LOOP_ATTRS = 4 };
 typedef int td_loop_rule_fn(struct td_arena *arena, const struct td_loop_view *v, struct td_attr *attrs);
 
+enum { TD_READERS_MANY = 1000 };
 /* What a rule sees that looks for nodes which one node of its op can stand for. */
 struct td_readers {
     /* The one node that reads n's only output, once; NULL: more do, or the value must exist for itself. Those
      * that read its shape alone do not count. */
     const struct td_node *(*only)(const struct td_readers *r, const struct td_node *n);
+    /* How many inputs of others n's only output is, those apart; TD_READERS_MANY: more than anybody wants to
+     * know, or the value must exist for itself. */
+    int (*count)(const struct td_readers *r, const struct td_node *n);
     /* The i-th of those; NULL: there are no more. */
     struct td_node *(*asker)(const struct td_readers *r, const struct td_node *n, int i);
     bool there; /* the nodes, and so the new one, run on the model's device */
 };
 /* Whether n, with nodes before and behind it that nobody else reads, comes to what the op computes: then a
  * new node of the op, made by e, and in *last the node whose output it is read in place of. No node: it does
- * not. (core/compile/pass_attention.c) */
+ * not. (core/compile/groups.h) */
 typedef struct td_value td_group_rule_fn(struct td_emitter *e, const struct td_readers *r,
                                          const struct td_node *n, const struct td_node **last);
 
@@ -375,6 +379,7 @@ enum td_op_role {
     TD_ROLE_RECURRENCE,         /* a loop that is run as a whole: its row says of which ones it can be */
     TD_ROLE_RECURRENCE_TENSORS, /* the same with tensors for its lists: its row says of which ones */
     TD_ROLE_ATTENTION,          /* products with a softmax between: its row says of which nodes it can be */
+    TD_ROLE_NORM,               /* rows normalised by their own mean and variance: likewise */
     TD_ROLES
 };
 
@@ -399,7 +404,7 @@ struct td_op {
     td_apart_fn *apart;
     union {                           /* which one, the role says */
         td_loop_rule_fn *loop_rule;   /* TD_ROLE_RECURRENCE */
-        td_group_rule_fn *group_rule; /* TD_ROLE_ATTENTION */
+        td_group_rule_fn *group_rule; /* TD_ROLE_ATTENTION, TD_ROLE_NORM */
         td_unlist_fn *unlist_rule;    /* TD_ROLE_RECURRENCE_TENSORS */
     };
     const struct td_array_rule *array;

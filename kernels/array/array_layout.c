@@ -373,12 +373,23 @@ static bool is_sure(const struct td_emitter *e, const struct td_node *n, struct 
     return td_permute_is_transpose(e, n, p) && td_rank_of(e, n->in[0]) == p->rank;
 }
 
-/* Transpose of Transpose is one Transpose; one that moves nothing is what it reads. */
+/* x, which is to have as many axes as p. */
+static struct td_value of_its_rank(struct td_emitter *e, struct td_value x, const struct td_perm *p)
+{
+    const struct td_shape shape = td_shape_of_rank(p->rank);
+    const struct td_attr attr = {
+        .name = "shape", .kind = TD_ATTR_SHAPE, .n = 1, .shape = (struct td_shape *)&shape};
+    return td_emit(e, "EnsureShape", &x, 1, &attr, 1);
+}
+
+/* Transpose of Transpose is one Transpose; one that moves nothing is what it reads, or, where that may have
+ * another rank, which is an error, a look at it. */
 static struct td_value simplify_transpose(struct td_emitter *e, const struct td_node *n)
 {
     struct td_perm p, inner;
     if (!is_sure(e, n, &p)) {
-        return td_no_value;
+        const bool still = td_permute_is_transpose(e, n, &p) && td_perm_is_identity(&p);
+        return still && td_rank_of(e, n->in[0]) < 0 ? of_its_rank(e, n->in[0], &p) : td_no_value;
     }
     struct td_value x = n->in[0];
     const struct td_node *from = td_only_maker(x);

@@ -13,6 +13,9 @@
  * those before them by their distance from the end. The scores' axis T is the last one that the query
  * alone has; all others are batch.
  *
+ * Half and bfloat16 are computed in float up to the softmax: Casts to float and back between the products
+ * are looked through, and masks that were cast with them are taken as they were.
+ *
  * bfloat16 stays as it is on a processor that has instructions for its products, which are faster than all
  * else here.
  *
@@ -116,6 +119,13 @@ static bool is_plain(const struct td_node *n)
     return ok;
 }
 
+/* n rounds scores to another of these types, or makes floats of them. */
+static bool is_cast(const struct td_node *n)
+{
+    return n->op != NULL && n->op->role == TD_ROLE_CAST && n->n_in == 1 && is_of_floats(n->out_type[0]) &&
+           is_of_floats(td_dtype_of(n->in[0]));
+}
+
 /* Whether one more node may be looked at: chains may be as long as a graph. */
 static bool goes_on(struct match *m)
 {
@@ -197,8 +207,12 @@ static bool add_stage(struct match *m, const struct td_node *n, int x, const str
     }
     if (!is_number(n->in[1 - x], &s.s.number)) {
         s.operand = n->in[1 - x];
+        if (td_dtype_of(s.operand) == TD_FLOAT && is_cast(s.operand.node)) {
+            s.operand = s.operand.node->in[0];
+        }
     }
-    return push_stage(m, &s);
+    return (s.operand.node == NULL || td_dtype_of(s.operand) == m->scores.n->out_type[0]) &&
+           push_stage(m, &s);
 }
 
 static bool leave(struct match *m, const struct td_node *n, const struct td_labels *at)
@@ -244,6 +258,9 @@ static bool scores_of(struct match *m, struct td_value v, const struct td_node *
     if (td_permute_is_transpose(m->e, n, &p)) {
         return scores_of(m, n->in[0], n, l) && reorder(m, l, &p) && leave(m, n, l);
     }
+    if (is_cast(n)) {
+        return scores_of(m, n->in[0], n, l) && leave(m, n, l);
+    }
     for (int i = 0; i < n->n_in; i++) {
         m->n_stages = m->n_gone = m->n_fills = m->rank = 0;
         if (kind_of(n, i) >= 0 && scores_of(m, n->in[i], n, l)) {
@@ -263,13 +280,13 @@ static bool find_sum(struct match *m, const struct td_node *softmax)
         if (td_product_of(to, &m->sum)) {
             m->side = x;
             m->last = to;
-            return x < 2;
+            return x < 2 && to->out_type[0] == m->scores.n->out_type[0];
         }
         if (td_permute_is_transpose(m->e, to, &p)) {
             if (x != 0 || !reorder(m, &m->p, &p)) {
                 return false;
             }
-        } else if (!add_stage(m, to, x, &m->p, true)) {
+        } else if (!is_cast(to) && !add_stage(m, to, x, &m->p, true)) {
             return false;
         }
         n = to;
@@ -523,11 +540,11 @@ struct td_value td_attention_rule(struct td_emitter *e, const struct td_readers 
                                   const struct td_node **last)
 {
     struct match m = {.e = e, .r = r};
-    if (n->out_type[0] == TD_BFLOAT16 && !r->there && td_bfloat16_way() == TD_BFLOAT16_NATIVE) {
-        return td_no_value;
-    }
     if (!td_is_op(n, "Softmax") || !is_plain(n) || !is_of_floats(n->out_type[0]) ||
         !scores_of(&m, n->in[0], n, &m.p)) {
+        return td_no_value;
+    }
+    if (m.scores.n->out_type[0] == TD_BFLOAT16 && !r->there && td_bfloat16_way() == TD_BFLOAT16_NATIVE) {
         return td_no_value;
     }
     const struct td_value v = make(&m, n);

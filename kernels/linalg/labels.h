@@ -29,11 +29,6 @@ struct td_product {
     bool same; /* batch axes must be equal: nothing broadcasts */
 };
 
-static inline bool td_is_op(const struct td_node *n, const char *name)
-{
-    return strcmp(n->op_name, name) == 0;
-}
-
 /* Of axis i; TD_NO_LABEL: there is none. */
 int td_label_at(const struct td_labels *l, int i);
 bool td_labels_have(const struct td_labels *l, int label);

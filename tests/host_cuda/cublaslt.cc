@@ -234,15 +234,16 @@ std::vector<double> by_k(const problem &p, const double *a)
     return all;
 }
 
-/* The sum as the library has it when the bias comes: so a product with a bias has the bits of the two in
- * turn. */
+/* The sum as the library has it when the bias comes, or what is added: so a product with a bias has the bits
+ * of the two in turn. */
 double accumulated(const operation &o, double sum)
 {
     return o.compute == TD_CUBLASLT_COMPUTE_64F ? sum : static_cast<double>(static_cast<float>(sum));
 }
 
-void multiply_batch(const problem &p, const double *a, const double *b, const std::vector<double> &shift,
-                    const std::function<void(size_t, size_t, double)> &put)
+/* c: of the batch, NULL where nothing is added. */
+void multiply_batch(const problem &p, const double *a, const double *b, const double *c,
+                    const std::vector<double> &shift, const std::function<void(size_t, size_t, double)> &put)
 {
     const bool tb = p.o.tb == TD_CUBLASLT_OP_T;
     const auto ld = static_cast<size_t>(p.b.ld);
@@ -257,15 +258,21 @@ void multiply_batch(const problem &p, const double *a, const double *b, const st
             }
         }
         for (size_t i = 0; i < p.m(); i++) {
-            put(i, j, after(p.o, shift.empty() ? sums[i] : accumulated(p.o, sums[i]) + shift[i]));
+            double y = shift.empty() ? sums[i] : accumulated(p.o, sums[i]) + shift[i];
+            if (c != nullptr) {
+                y = accumulated(p.o, y) + c[j * static_cast<size_t>(p.c.ld) + i];
+            }
+            put(i, j, after(p.o, y));
         }
     }
 }
 
-void multiply(const problem &p, const void *a, const void *b, const void *bias, void *d)
+/* c: NULL where nothing is added. */
+void multiply(const problem &p, const void *a, const void *b, const void *c, const void *bias, void *d)
 {
     const number t = number_of(p.d.type);
     std::vector<double> of_a = stand_in::load(t, a, extent(p.a)), of_b = stand_in::load(t, b, extent(p.b));
+    const std::vector<double> of_c = stand_in::load(t, c, c != nullptr ? extent(p.c) : 0);
     const std::vector<double> shift = stand_in::load(t, bias, bias != nullptr ? p.m() : 0);
     if (p.o.compute == TD_CUBLASLT_COMPUTE_32F_FAST_TF32) {
         std::transform(of_a.begin(), of_a.end(), of_a.begin(), stand_in::to_tf32);
@@ -273,7 +280,8 @@ void multiply(const problem &p, const void *a, const void *b, const void *bias, 
     }
     for (int32_t batch = 0; batch < p.d.batches; batch++) {
         const auto first = static_cast<size_t>(batch * p.d.step), ld = static_cast<size_t>(p.d.ld);
-        multiply_batch(p, of_a.data() + batch * p.a.step, of_b.data() + batch * p.b.step, shift,
+        multiply_batch(p, of_a.data() + batch * p.a.step, of_b.data() + batch * p.b.step,
+                       c == nullptr ? nullptr : of_c.data() + batch * p.c.step, shift,
                        [&](size_t i, size_t j, double y) { stand_in::store(t, d, first + j * ld + i, y); });
     }
 }
@@ -292,15 +300,16 @@ template <class T> int destroy(const char *call, stand_in::registry<T> *all, con
     return status_of(all->remove(at) || wrong(call, "no such object"));
 }
 
-/* alpha 1, beta 0. */
-bool check_scalars(const char *call, const problem &p, const void *alpha, const void *beta)
+/* alpha 1, beta 0 or, where C is added, 1. */
+bool check_scalars(const char *call, const problem &p, const void *alpha, const void *beta, bool *adds)
 {
-    double one = 0, zero = 1;
+    double one = 0, some = -1;
     if (alpha != nullptr && beta != nullptr) {
         one = stand_in::load(number_of(p.o.scale), alpha, 1)[0];
-        zero = stand_in::load(number_of(p.o.scale), beta, 1)[0];
+        some = stand_in::load(number_of(p.o.scale), beta, 1)[0];
     }
-    return (one == 1 && zero == 0) || wrong(call, "alpha is not 1, or beta not 0");
+    *adds = some == 1;
+    return (one == 1 && (some == 0 || some == 1)) || wrong(call, "alpha is not 1, or beta neither 0 nor 1");
 }
 
 bool check_algorithm(const char *call, const problem &p, const td_cublaslt_algo *algo, size_t workspace_bytes)
@@ -474,8 +483,10 @@ int cublasLtMatmul(void *h, void *desc, const void *alpha, const void *a, void *
     void *const objects[6] = {h, desc, a_layout, b_layout, c_layout, d_layout};
     const auto queue_on = reinterpret_cast<cudaStream_t>(stream);
     problem p;
-    if (!gather(call, objects, &p) || !check_problem(call, p) || !check_scalars(call, p, alpha, beta) ||
-        !check_algorithm(call, p, algo, workspace_bytes) || !stand_in::check_stream(call, queue_on)) {
+    bool adds = false;
+    if (!gather(call, objects, &p) || !check_problem(call, p) ||
+        !check_scalars(call, p, alpha, beta, &adds) || !check_algorithm(call, p, algo, workspace_bytes) ||
+        !stand_in::check_stream(call, queue_on)) {
         return INVALID_VALUE;
     }
     const size_t each = stand_in::size_of(number_of(p.d.type)), room = algo->data[3];
@@ -487,7 +498,12 @@ int cublasLtMatmul(void *h, void *desc, const void *alpha, const void *a, void *
                                  {"D", d, extent(p.d) * each, true}};
     bool fit = stand_in::check_place(call, places[0], aligned[0]) &&
                stand_in::check_place(call, places[1], aligned[1]) &&
-               stand_in::check_place(call, places[2], aligned[3]) && (c == d || wrong(call, "C is not D"));
+               stand_in::check_place(call, places[2], aligned[3]) &&
+               (adds || c == d || wrong(call, "C is not D, and nothing is added"));
+    if (fit && adds && c != d) {
+        places.push_back({"C", c, extent(p.c) * each, false});
+        fit = stand_in::check_place(call, places.back(), aligned[2]);
+    }
     if (fit && has_bias(p.o)) {
         places.push_back({"the bias", bias, p.m() * each, false});
         fit = stand_in::check_place(call, places.back(), each);
@@ -503,7 +519,7 @@ int cublasLtMatmul(void *h, void *desc, const void *alpha, const void *a, void *
         if (room > 0) {
             memset(workspace, 0xFF, room);
         }
-        multiply(p, a, b, bias, d);
+        multiply(p, a, b, adds ? c : nullptr, bias, d);
     });
     return status_of(e == cudaSuccess);
 }

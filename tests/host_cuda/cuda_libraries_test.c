@@ -89,6 +89,7 @@ static double expected(const struct td_cublaslt_product *p, int64_t batch, int64
         sum += (double)numbers((size_t)a) * (double)numbers((size_t)b);
     }
     const enum td_cublaslt_epilogue e = p->epilogue;
+    sum += p->adds ? (double)numbers((size_t)((batch * p->m + i) * p->n + j)) : 0;
     sum += e == TD_CUBLASLT_BIAS || e == TD_CUBLASLT_BIAS_RELU || e == TD_CUBLASLT_BIAS_GELU
                ? (double)numbers((size_t)j)
                : 0;
@@ -108,8 +109,13 @@ static double multiply(const struct td_cublaslt *lt, const struct memory *m,
     double farthest = 0;
     const char *const refusal = td_cublaslt_plan_make(lt, p, choice, &plan);
     CHECK(refusal == NULL && td_cublaslt_plan_workspace(plan) <= ROOM);
-    const struct td_cublaslt_call call = {
-        .a = m->a, .b = m->b, .bias = m->bias, .y = m->y, .workspace = m->workspace, .stream = m->stream};
+    const struct td_cublaslt_call call = {.a = m->a,
+                                          .b = m->b,
+                                          .bias = m->bias,
+                                          .added = m->bias,
+                                          .y = m->y,
+                                          .workspace = m->workspace,
+                                          .stream = m->stream};
     CHECK_OK(td_cublaslt_multiply(plan, &call, &err));
     read_back(m, y, (size_t)(p->batches * p->m * p->n));
     td_cublaslt_plan_free(plan);
@@ -136,17 +142,19 @@ TEST(products_of_all_layouts_and_epilogues_are_made)
     struct td_cublaslt *lt = open_cublaslt(false);
     struct memory m;
     open_memory(&m);
-    for (int i = 0; i < 4 * 6 * 4; i++) {
+    for (int i = 0; i < 4 * 6 * 4 * 2; i++) {
+        const int batches = i / 24 % 4;
         struct td_cublaslt_product p = {.type = TD_CUDA_FLOAT,
                                         .m = 5 + i % 3,
                                         .n = 7,
                                         .k = 11,
-                                        .batches = i / 24 < 2 ? 1 : 3,
+                                        .batches = batches < 2 ? 1 : 3,
+                                        .adds = i >= 96,
                                         .ta = i % 2 != 0,
                                         .tb = i / 2 % 2 != 0,
                                         .epilogue = (enum td_cublaslt_epilogue)(i / 4 % 6)};
-        p.a_step = i / 24 == 2 ? 0 : p.m * p.k;
-        p.b_step = i / 24 == 3 ? 0 : p.n * p.k;
+        p.a_step = batches == 2 ? 0 : p.m * p.k;
+        p.b_step = batches == 3 ? 0 : p.n * p.k;
         CHECK(multiply(lt, &m, &p, i % 2) < 1e-5);
     }
     close_memory(&m);

@@ -35,6 +35,9 @@ TEST(a_product_with_its_bias_and_what_follows)
     few_steps(IN_XY "m = MatMul {" T "} (x, y)\n" SUM_OF_Y "a = BiasAdd {" T "} (m, b)\ne = Erf {" T
                     "} (a)\ng = AddV2 {" T "} (e, m)\nr = Mul {" T "} (g, a)\n",
               x, y, 2);
+    few_steps(IN_XY "m = MatMul {" T "} (x, y)\n" SUM_OF_Y "a = BiasAdd {" T "} (m, b)\nn = Relu {" T
+                    "} (x)\nk = MatMul {" T "} (n, y)\nr = AddV2 {" T "} (k, a)\n",
+              x, y, 4);
     few_steps(IN_XY "m = BatchMatMulV2 {" T "; adj_y:bool=true} (x, y)\nc = Sigmoid {" T "} (m)\nr = Mul {" T
                     "} (m, c)\n",
               matrices(3, 5, 8), matrices(3, 7, 8), 1);
@@ -74,5 +77,26 @@ TEST(attention)
               shape4(2, 1, 9, 128), shape4(2, 1, 33, 128), 4);
 }
 
-TEST_MAIN(RUN(a_product_with_its_bias_and_what_follows) RUN(a_result_that_is_larger_than_the_product)
-              RUN(a_convolution) RUN(attention))
+/* As Keras's layers have it whose policy is half or bfloat16: softmax and normalisation are of floats. */
+TEST(casts_within_a_layer)
+{
+    setup();
+    few_steps(IN_XY SCORES "f = Cast {SrcT:type=%s; DstT:type=float} (m)\n"
+                           "s = Mul {T:type=float} (f, float[] 0.125)\nq = Softmax {T:type=float} (s)\n"
+                           "p = Cast {SrcT:type=float; DstT:type=%s} (q)\n" VALUES "r = BatchMatMulV2 {" T
+                           "} (p, v)\n",
+              shape4(2, 3, 17, 64), shape4(2, 3, 80, 64), 2);
+    few_steps(IN_XY "z = Cast {SrcT:type=%s; DstT:type=float} (x)\n"
+                    "m = Mean {T:type=float; Tidx:type=int32; keep_dims:bool=true} (z, int32[1] 1)\n"
+                    "d = SquaredDifference {T:type=float} (z, m)\n"
+                    "v = Mean {T:type=float; Tidx:type=int32; keep_dims:bool=true} (d, int32[1] 1)\n"
+                    "e = AddV2 {T:type=float} (v, float[] 0.001)\nw = Rsqrt {T:type=float} (e)\n"
+                    "b = Range {Tidx:type=float} (float[] -1, float[] 3, float[] 0.0625)\n"
+                    "o = Sub {T:type=float} (z, m)\nk = Mul {T:type=float} (o, w)\n"
+                    "n = Mul {T:type=float} (k, b)\na = AddV2 {T:type=float} (n, b)\n"
+                    "r = Cast {SrcT:type=float; DstT:type=%s} (a)\n",
+              td_shape_matrix(19, 64), td_shape_matrix(1, 1), 1);
+}
+
+TEST_MAIN(RUN(casts_within_a_layer) RUN(a_product_with_its_bias_and_what_follows)
+              RUN(a_result_that_is_larger_than_the_product) RUN(a_convolution) RUN(attention))

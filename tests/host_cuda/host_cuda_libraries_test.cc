@@ -141,11 +141,13 @@ static std::vector<float> try_product(const std::function<void(product *)> &spoi
 TEST(a_right_product_is_made)
 {
     for (const bool relu : {false, true}) {
-        for (const int choice : {0, 2, 3}) {
+        for (const int choice : {0, 2, 3, 10}) { /* from 10 on: C is added */
             const std::vector<float> x = small_numbers(MANY),
                                      d = try_product(
                                          [&](product *p) {
-                                             p->choice = choice;
+                                             p->choice = choice % 10;
+                                             p->beta = choice >= 10 ? 1 : 0;
+                                             p->c = choice >= 10 ? new_array_of(x) : p->c;
                                              p->workspace_given = choice == 3 ? 65536 : 1024;
                                              p->workspace =
                                                  choice == 3 ? new_array<float>(16384) : p->workspace;
@@ -160,6 +162,7 @@ TEST(a_right_product_is_made)
                     want += x[batch * product::M * product::K + k * product::M + i] *
                             x[batch * product::K * product::N + j * product::K + k];
                 }
+                want += choice >= 10 ? x[e] : 0;
                 CHECK(d[e] == (relu && want < 0 ? 0 : want));
             }
         }
@@ -200,8 +203,8 @@ TEST(wrong_calls_of_a_product_are_told)
         std::function<void(product *)> spoil;
         const char *words;
     } cases[] = {
-        {[](product *p) { p->alpha = 2; }, "alpha is not 1, or beta not 0"},
-        {[](product *p) { p->beta = 1; }, "alpha is not 1, or beta not 0"},
+        {[](product *p) { p->alpha = 2; }, "alpha is not 1, or beta neither 0 nor 1"},
+        {[](product *p) { p->beta = 2; }, "alpha is not 1, or beta neither 0 nor 1"},
         {[](product *p) { p->choice = 5; }, "the algorithm was not advised"},
         {[](product *p) { p->choice = 1; }, "the algorithm was said not to work"},
         {[](product *p) { p->before_call = [](product *q) { set_desc(q, TD_CUBLASLT_DESC_EPILOGUE, 6); }; },
@@ -216,7 +219,17 @@ TEST(wrong_calls_of_a_product_are_told)
         {[](product *p) { p->a += 1; }, "A is aligned to 4 bytes, 256 are wanted"},
         {[](product *p) { p->b += MANY; }, "B is no memory of the device's"},
         {[](product *p) { p->bias = nullptr; }, "the bias is NULL"},
-        {[](product *p) { p->c = p->a; }, "C is not D"},
+        {[](product *p) { p->c = p->a; }, "C is not D, and nothing is added"},
+        {[](product *p) {
+             p->beta = 1;
+             p->c = p->a + 1;
+         },
+         "C is aligned to 4 bytes, 256 are wanted"},
+        {[](product *p) {
+             p->beta = 1;
+             p->c = nullptr;
+         },
+         "C is NULL"},
         {[](product *p) { p->c = p->d = const_cast<float *>(p->b); }, "D and B share bytes"},
         {[](product *p) { p->step[0] = MANY; }, "A wants 16464 bytes, and its allocation has 16384"},
         {[](product *p) { p->queue = nullptr; }, "it is no stream of one's own"},

@@ -3,7 +3,7 @@
  *                     the library's      in our terms      rows x columns   leading dimension
  *   its A             b^T                b  [k,n]          n x k            n    (tb: k x n, k, transposed)
  *   its B             a^T                a  [m,k]          k x m            k    (ta: m x k, m, transposed)
- *   its C and D       y^T                y  [m,n]          n x m            n
+ *   its C and D       y^T                y  [m,n]          n x m            n    (C: what is added)
  *
  * The bias of its epilogues is a number for each row of D: for each column of y.
  *
@@ -301,9 +301,9 @@ size_t td_cublaslt_plan_workspace(const struct td_cublaslt_plan *plan)
     return plan->workspace_bytes;
 }
 
-enum td_cublaslt_epilogue td_cublaslt_plan_epilogue(const struct td_cublaslt_plan *plan)
+const struct td_cublaslt_product *td_cublaslt_plan_product(const struct td_cublaslt_plan *plan)
 {
-    return plan->product.epilogue;
+    return &plan->product;
 }
 
 size_t td_cublaslt_plan_bytes(const struct td_cublaslt_plan *plan)
@@ -318,14 +318,16 @@ enum td_code td_cublaslt_multiply(const struct td_cublaslt_plan *plan, const str
     static const double one_wide = 1, zero_wide = 0;
     const struct td_cublaslt *lt = plan->lt;
     const bool wide = plan->product.type == TD_CUDA_DOUBLE, bias = has_bias(&plan->product);
+    const void *const alpha = wide ? (const void *)&one_wide : &one;
+    const void *const beta = plan->product.adds ? alpha : wide ? (const void *)&zero_wide : &zero;
+    const void *const added = plan->product.adds ? c->added : c->y;
     void *desc = bias ? make_desc(lt, &plan->product, c->bias) : plan->desc;
     if (desc == NULL) {
         return td_no_memory(err, sizeof *plan, "a product's descriptor");
     }
-    const int status =
-        lt->api.cublasLtMatmul(lt->handle->at, desc, wide ? (const void *)&one_wide : &one, c->b, plan->a,
-                               c->a, plan->b, wide ? (const void *)&zero_wide : &zero, c->y, plan->d, c->y,
-                               plan->d, &plan->algo, c->workspace, plan->workspace_bytes, c->stream);
+    const int status = lt->api.cublasLtMatmul(lt->handle->at, desc, alpha, c->b, plan->a, c->a, plan->b, beta,
+                                              added, plan->d, c->y, plan->d, &plan->algo, c->workspace,
+                                              plan->workspace_bytes, c->stream);
     if (bias) {
         (void)lt->api.cublasLtMatmulDescDestroy(desc);
     }

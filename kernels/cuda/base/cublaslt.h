@@ -50,7 +50,7 @@ enum td_cublaslt_epilogue {
 struct td_cublaslt_product {
     enum td_cuda_type type;
     int64_t m, n, k, batches, a_step, b_step;
-    bool ta, tb;
+    bool ta, tb, adds; /* adds: a matrix like y, before the epilogue */
     enum td_cublaslt_epilogue epilogue;
 };
 
@@ -68,10 +68,10 @@ const char *td_cublaslt_plan_make(const struct td_cublaslt *lt, const struct td_
 void td_cublaslt_plan_free(struct td_cublaslt_plan *plan);              /* accepts NULL */
 size_t td_cublaslt_plan_workspace(const struct td_cublaslt_plan *plan); /* bytes that each call wants */
 size_t td_cublaslt_plan_bytes(const struct td_cublaslt_plan *plan);     /* that it holds itself */
-enum td_cublaslt_epilogue td_cublaslt_plan_epilogue(const struct td_cublaslt_plan *plan);
+const struct td_cublaslt_product *td_cublaslt_plan_product(const struct td_cublaslt_plan *plan);
 
 struct td_cublaslt_call {
-    const void *a, *b, *bias; /* bias: NULL without one */
+    const void *a, *b, *bias, *added; /* bias, added: NULL without one; added may be y */
     void *y, *workspace;
     struct td_cuda_stream *stream;
 };

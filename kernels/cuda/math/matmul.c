@@ -2,9 +2,9 @@
  *
  * cuBLASLt is asked first (kernels/cuda/base/cublaslt.h), for the algorithm that it thinks best; where
  * kernels are tried, two more and our own compete with it. Our own serves what it does not, and does the
- * first steps of a fused node by itself (kernels/cuda/base/posts.h). The library adds a bias: half and
- * bfloat16 are rounded behind it alone, where the nodes would have been rounded before it, too. It is not
- * asked for ReLU, of which it does not say what becomes of NaN.
+ * first steps of a fused node by itself (kernels/cuda/base/posts.h). The library adds a bias, and a tensor
+ * of the result's shape: half and bfloat16 are rounded behind them alone, where the nodes would have been
+ * rounded before each, too. It is not asked for ReLU, of which it does not say what becomes of NaN.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/math/matmul.h"
@@ -107,13 +107,18 @@ bool td_cuda_product_for_cublaslt(const struct td_cuda_product *s, enum td_cuda_
     return s->batch.rank <= 1;
 }
 
-/* Whether the library adds the bias behind the product. */
-static bool take_bias(const struct td_kernel_query *q, struct td_cublaslt_product *p)
+static bool is_sum_with(const struct td_kernel_query *q, int i, enum td_post_operand operand)
 {
-    const bool takes = q->n_post > 0 && q->post[0].kind == TD_POST_ADD &&
-                       q->post[0].operand == TD_POST_CHANNEL && p->type != TD_CUDA_DOUBLE && p->batches == 1;
-    p->epilogue = takes ? TD_CUBLASLT_BIAS : TD_CUBLASLT_PLAIN;
-    return takes;
+    return i < q->n_post && q->post[i].kind == TD_POST_ADD && q->post[i].operand == operand;
+}
+
+/* How many of the first steps behind the product the library does: a bias, and a sum with a tensor. */
+static int take_posts(const struct td_kernel_query *q, struct td_cublaslt_product *p)
+{
+    const bool bias = is_sum_with(q, 0, TD_POST_CHANNEL) && p->type != TD_CUDA_DOUBLE && p->batches == 1;
+    p->epilogue = bias ? TD_CUBLASLT_BIAS : TD_CUBLASLT_PLAIN;
+    p->adds = is_sum_with(q, bias, TD_POST_ELEMENT);
+    return bias + p->adds;
 }
 
 static enum td_code prepare_cublaslt(const struct td_kernel_query *q, int choice, struct td_kernel_offer *o)
@@ -122,7 +127,7 @@ static enum td_code prepare_cublaslt(const struct td_kernel_query *q, int choice
     struct td_cublaslt_plan *plan = NULL;
     struct td_cuda_product s;
     struct td_cublaslt_product p;
-    bool bias = false;
+    int n_posts = 0;
     o->refusal = lt == NULL                         ? "cuBLASLt is not there"
                  : choice > 0 && q->fastest == NULL ? "it is tried against others alone"
                  : !describe(q->node, &q->in[0], &q->in[1], &q->out[0], &s) ||
@@ -130,11 +135,11 @@ static enum td_code prepare_cublaslt(const struct td_kernel_query *q, int choice
                      ? "no single step walks through the batches"
                      : NULL;
     if (o->refusal == NULL) {
-        bias = take_bias(q, &p);
+        n_posts = take_posts(q, &p);
         o->refusal = td_cublaslt_plan_make(lt, &p, choice, &plan);
     }
     if (o->refusal == NULL) {
-        o->n_posts = bias;
+        o->n_posts = n_posts;
         o->state = plan;
         o->state_bytes = td_cublaslt_plan_bytes(plan);
         o->workspace_bytes = td_cublaslt_plan_workspace(plan);
@@ -150,11 +155,19 @@ static void release_cublaslt(void *state)
 /* What the library would have done behind the product, for our own. */
 static struct td_cuda_posts posts_of(const struct td_call *c)
 {
-    if (td_cublaslt_plan_epilogue(c->state) != TD_CUBLASLT_BIAS) {
-        return (struct td_cuda_posts){0};
+    const struct td_cublaslt_product *p = td_cublaslt_plan_product(c->state);
+    struct td_cuda_posts posts = {0};
+    if (p->epilogue == TD_CUBLASLT_BIAS) {
+        posts.post[posts.n] = (struct td_cuda_post){
+            .kind = TD_CUDA_POST_ADD, .operand = TD_CUDA_POST_CHANNEL, .at = c->post_in[posts.n]};
+        posts.n++;
     }
-    return (struct td_cuda_posts){
-        .n = 1, .post = {{.kind = TD_CUDA_POST_ADD, .operand = TD_CUDA_POST_CHANNEL, .at = c->post_in[0]}}};
+    if (p->adds) {
+        posts.post[posts.n] = (struct td_cuda_post){
+            .kind = TD_CUDA_POST_ADD, .operand = TD_CUDA_POST_ELEMENT, .at = c->post_in[posts.n]};
+        posts.n++;
+    }
+    return posts;
 }
 
 static enum td_code run_cublaslt(struct td_call *c, struct td_err *err)
@@ -162,15 +175,18 @@ static enum td_code run_cublaslt(struct td_call *c, struct td_err *err)
     struct td_tensor *y;
     const struct td_tensor *a = c->in[0], *b = c->in[1];
     const struct td_cuda_posts posts = posts_of(c);
-    const void *const bias = posts.post[0].at;
-    if (!td_cublaslt_aligned(a->data) || !td_cublaslt_aligned(b->data) ||
-        !td_cublaslt_aligned(bias)) { /* part of another tensor */
+    const struct td_cublaslt_product *p = td_cublaslt_plan_product(c->state);
+    const void *const bias = p->epilogue == TD_CUBLASLT_BIAS ? posts.post[0].at : NULL;
+    const void *const added = p->adds ? posts.post[posts.n - 1].at : NULL;
+    if (!td_cublaslt_aligned(a->data) || !td_cublaslt_aligned(b->data) || !td_cublaslt_aligned(bias) ||
+        !td_cublaslt_aligned(added)) { /* part of another tensor */
         return run_own(c, &posts, err);
     }
     TD_TRY(td_out(c, 0, NULL, &y, err));
     const struct td_cublaslt_call call = {.a = a->data,
                                           .b = b->data,
                                           .bias = bias,
+                                          .added = added,
                                           .y = y->data,
                                           .workspace = c->workspace,
                                           .stream = td_cuda_stream_of(c)};

@@ -361,47 +361,81 @@ TEST(numbers_of_a_node_are_checked)
 
 /* ------------------------------------------------------------------ other types */
 
-/* Of half and bfloat16, by nodes and as one: a rounding behind each node, or none before the end. */
+#define OPERANDS                                                                                             \
+    XY "q = Cast {SrcT:type=float; DstT:type=%1$s} (x)\n"                                                    \
+       "k = Cast {SrcT:type=float; DstT:type=%1$s} (y)\n"                                                    \
+       "c = Cast {SrcT:type=float; DstT:type=%1$s} (float[] 0.5)\n"                                          \
+       "s = BatchMatMulV2 {T:type=%1$s; adj_y:bool=true} (q, k)\n"                                           \
+       "n = Sum {T:type=%1$s; Tidx:type=int32; keep_dims:bool=true} (k, int32[2] 1 3)\n"                     \
+       "m = Transpose {T:type=%1$s} (n, int32[4] 0 1 3 2)\n"                                                 \
+       "v = Mul {T:type=%1$s} (k, c)\n"
+#define SUMMED                                                                                               \
+    "o = BatchMatMulV2 {T:type=%1$s} (p, v)\n"                                                               \
+    "r = Cast {SrcT:type=%1$s; DstT:type=float} (o)\n"
+
+/* As layers that compute in the type have it, and as those do that make floats of scores. */
+static const char *const of_type[] = {OPERANDS
+                                      "a = Mul {T:type=%1$s} (s, c)\nb = AddV2 {T:type=%1$s} (a, m)\n"
+                                      "p = Softmax {T:type=%1$s} (b)\n" SUMMED,
+                                      OPERANDS "sf = Cast {SrcT:type=%1$s; DstT:type=float} (s)\n"
+                                               "mf = Cast {SrcT:type=%1$s; DstT:type=float} (m)\n"
+                                               "a = Mul {T:type=float} (sf, float[] 0.5)\n"
+                                               "b = AddV2 {T:type=float} (a, mf)\n"
+                                               "pf = Softmax {T:type=float} (b)\n"
+                                               "p = Cast {SrcT:type=float; DstT:type=%1$s} (pf)\n" SUMMED};
+
+static void agrees(const char *text, const struct td_tensor *in, float off)
+{
+    for (int k = TD_KERNELS_FAST; k <= TD_KERNELS_OPENBLAS; k++) {
+        struct td_tensor want = run_with(text, "r", "all", (enum td_kernel_choice)k, in);
+        struct td_tensor got = run_with(text, "r", NULL, (enum td_kernel_choice)k, in);
+        for (int64_t e = 0; e < td_tensor_count(&want); e++) {
+            const float a = TD_DATA(&want, float)[e], b = TD_DATA(&got, float)[e];
+            CHECK(fabsf(a - b) <= off * (1 + fabsf(a)));
+        }
+        td_tensor_clear(&want);
+        td_tensor_clear(&got);
+    }
+}
+
+/* By nodes and as one: a rounding behind each node, or none before the end. */
 TEST(half_and_bfloat16)
 {
     static const char *const names[] = {"half", "bfloat16"};
     const struct td_shape x = shape4(2, 3, 5, 4), y = shape4(2, 3, 70, 4);
     struct td_tensor in[2] = {ramp(&x, -0.5F, 0.0625F), ramp(&y, 0.5F, 0.0625F)};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         char text[2048];
         struct passed t;
-        (void)snprintf(text, sizeof text,
-                       XY
-                       "q = Cast {SrcT:type=float; DstT:type=%1$s} (x)\n"
-                       "k = Cast {SrcT:type=float; DstT:type=%1$s} (y)\n"
-                       "c = Cast {SrcT:type=float; DstT:type=%1$s} (float[] 0.5)\n"
-                       "s = BatchMatMulV2 {T:type=%1$s; adj_y:bool=true} (q, k)\n"
-                       "a = Mul {T:type=%1$s} (s, c)\n"
-                       "n = Sum {T:type=%1$s; Tidx:type=int32; keep_dims:bool=true} (k, int32[2] 1 3)\n"
-                       "m = Transpose {T:type=%1$s} (n, int32[4] 0 1 3 2)\nb = AddV2 {T:type=%1$s} (a, m)\n"
-                       "p = Softmax {T:type=%1$s} (b)\nv = Mul {T:type=%1$s} (k, c)\n"
-                       "o = BatchMatMulV2 {T:type=%1$s} (p, v)\n"
-                       "r = Cast {SrcT:type=%1$s; DstT:type=float} (o)\n",
-                       names[i]);
+        (void)snprintf(text, sizeof text, of_type[i / 2], names[i % 2]);
         for (int way = TD_BFLOAT16_NATIVE; way >= TD_BFLOAT16_AS_FLOAT; way--) { /* the last remains */
             td_bfloat16_set((enum td_bfloat16_way)way);
             passed(&t, text, "r", NULL);
-            CHECK_INT(count(&t, "_Attention"), i == 0 || way != TD_BFLOAT16_NATIVE);
+            CHECK_INT(count(&t, "_Attention"), i % 2 == 0 || way != TD_BFLOAT16_NATIVE);
             passed_close(&t);
         }
-        for (int k = TD_KERNELS_FAST; k <= TD_KERNELS_OPENBLAS; k++) {
-            struct td_tensor want = run_with(text, "r", "all", (enum td_kernel_choice)k, in);
-            struct td_tensor got = run_with(text, "r", NULL, (enum td_kernel_choice)k, in);
-            for (int64_t e = 0; e < td_tensor_count(&want); e++) {
-                const float a = TD_DATA(&want, float)[e], b = TD_DATA(&got, float)[e];
-                CHECK(fabsf(a - b) <= (i == 0 ? 4e-3F : 4e-2F) * (1 + fabsf(a)));
-            }
-            td_tensor_clear(&want);
-            td_tensor_clear(&got);
-        }
+        agrees(text, in, i % 2 == 0 ? 4e-3F : 4e-2F);
     }
     td_tensor_clear(&in[0]);
     td_tensor_clear(&in[1]);
+}
+
+/* What is summed in another type than the scores have, or masked by what was never of theirs. */
+TEST(casts_that_are_no_rounding_are_left)
+{
+    is_attention(XY "h = Cast {SrcT:type=float; DstT:type=half} (x)\n"
+                    "k = Cast {SrcT:type=float; DstT:type=half} (y)\n"
+                    "s = BatchMatMulV2 {T:type=half; adj_y:bool=true} (h, k)\n"
+                    "sf = Cast {SrcT:type=half; DstT:type=float} (s)\n" SOFTMAX("sf") SUM,
+                 0, shape4(2, 3, 5, 4), shape4(2, 3, 7, 4));
+    is_attention(XY KEYS_OF_Y "h = Cast {SrcT:type=float; DstT:type=half} (x)\n"
+                              "k = Cast {SrcT:type=float; DstT:type=half} (y)\n"
+                              "s = BatchMatMulV2 {T:type=half; adj_y:bool=true} (h, k)\n"
+                              "sf = Cast {SrcT:type=half; DstT:type=float} (s)\nb = AddV2 " T
+                              "(sf, yt)\n" SOFTMAX("b") "ph = Cast {SrcT:type=float; DstT:type=half} (p)\n"
+                                                        "o = BatchMatMulV2 {T:type=half} (ph, k)\n"
+                                                        "r = Cast {SrcT:type=half; DstT:type=float} (o)\n",
+                 0, shape4(2, 3, 5, 4), shape4(2, 3, 7, 4));
 }
 
 /* ------------------------------------------------------------------ several threads */
@@ -444,4 +478,5 @@ TEST_MAIN(RUN(products_of_any_kind) RUN(transposes_around_it_go) RUN(scales_and_
                           RUN(masks_and_values_of_more_axes) RUN(a_mask_behind_the_softmax_has_more_keys)
                               RUN(ones_of_another_shape_are_a_mask) RUN(shapes_are_refused_as_before)
                                   RUN(a_node_of_a_file_is_refused) RUN(numbers_of_a_node_are_checked)
-                                      RUN(half_and_bfloat16) RUN(the_same_bits_on_several_threads))
+                                      RUN(half_and_bfloat16) RUN(casts_that_are_no_rounding_are_left)
+                                          RUN(the_same_bits_on_several_threads))
