@@ -34,20 +34,48 @@ enum {
 
 /* The texts of numbers, each from behind a comma to the next one, bit 0 its first byte. */
 struct texts {
-    int32_t commas[NUMBERS + 1]; /* from the first text; the first is before it, -1 */
+    const char *first;              /* where they begin */
+    const char *last;               /* their last comma */
+    __m128i packed[2][NUMBERS / 2]; /* the first digits of even and odd ones, 0 to 9 each, and zeros */
+    int32_t commas[NUMBERS + 1];    /* from the first text; the first is before it, -1 */
     uint32_t digits[NUMBERS], points[NUMBERS];
 };
 
-/* The text from behind comma i - 1 to comma i: notes where digits are, and returns those, to the left. */
-INLINE __m128i digits_of(struct texts *t, int i, const char *from, const char *p, uint32_t length)
+/* Text i, from `from` on: notes where its digits and its comma are. */
+INLINE void note(struct texts *t, int i, const char *from, uint32_t length)
 {
     const __m256i text = _mm256_loadu_si256((const __m256i *)(const void *)from);
     const __m256i values = _mm256_sub_epi8(text, _mm256_set1_epi8('0'));
     const uint32_t digits = _bzhi_u32(_mm256_cmple_epu8_mask(values, _mm256_set1_epi8(9)), length);
-    t->commas[i + 1] = (int32_t)(from - p) + (int32_t)length;
+    t->commas[i + 1] = (int32_t)(from - t->first) + (int32_t)length;
     t->digits[i] = digits;
     t->points[i] = _mm256_cmpeq_epi8_mask(text, _mm256_set1_epi8('.'));
-    return _mm256_castsi256_si128(_mm256_maskz_compress_epi8(digits, values));
+    t->packed[i % 2][i / 2] = _mm256_castsi256_si128(_mm256_maskz_compress_epi8(digits, values));
+}
+
+/* The texts of eight numbers from p on. False: they are not there. */
+INLINE bool find(struct texts *t, const char *p, const char *end)
+{
+    t->first = p;
+    t->commas[0] = -1;
+#pragma GCC unroll 4
+    for (int i = 0; i < NUMBERS; i += 2) {
+        if (end - p < SEEN) {
+            return false;
+        }
+        const __m512i text = _mm512_loadu_si512(p);
+        const uint64_t commas = _mm512_cmpeq_epi8_mask(text, _mm512_set1_epi8(','));
+        const uint64_t others = _blsr_u64(commas);
+        if (others == 0) {
+            return false;
+        }
+        const uint32_t one = (uint32_t)_tzcnt_u64(commas), two = (uint32_t)_tzcnt_u64(others);
+        note(t, i, p, one);
+        note(t, i + 1, p + one + 1, two - one - 1);
+        t->last = p + two;
+        p += two + 1;
+    }
+    return true;
 }
 
 /* What is known of eight numbers; a mask's bit is a number's. */
@@ -61,10 +89,11 @@ INLINE __mmask8 begin_with(__m256i words, char c)
     return _mm256_cmpeq_epi32_mask(_mm256_and_si256(words, _mm256_set1_epi32(0xff)), _mm256_set1_epi32(c));
 }
 
-/* Holds the texts from p on against the rules. */
-INLINE struct marks judge(const struct texts *t, const char *p)
+/* Holds the texts against the rules. */
+INLINE struct marks judge(const struct texts *t)
 {
     struct marks m;
+    const char *p = t->first;
     const __m256i one = _mm256_set1_epi32(1), zero = _mm256_setzero_si256();
     const __m256i from = _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)t->commas), one);
     const __m256i comma = _mm256_loadu_si256((const __m256i *)(const void *)(t->commas + 1));
@@ -146,56 +175,49 @@ static inline const char *follows(const char *c, bool closes)
     return !closes ? p : *p == '[' && ((unsigned char)(p[1] - '0') < 10 || p[1] == '-') ? p + 1 : NULL;
 }
 
-/* The texts of numbers from p on, digits in their lanes; how many. *last: the comma behind them. */
-INLINE int find(struct texts *t, const char *p, const char *end, __m128i *digits, const char **last)
+/* Writes the numbers of the texts; how many are in order, with *closes of those. */
+INLINE unsigned read_texts(const struct texts *t, float *floats, uint32_t *closes)
 {
-    const char *from = p;
-    t->commas[0] = -1;
-#pragma GCC unroll 4
-    for (int i = 0; i < NUMBERS; i += 2) {
-        if (end - from < SEEN) {
-            return i;
-        }
-        const __m512i text = _mm512_loadu_si512(from);
-        const uint64_t commas = _mm512_cmpeq_epi8_mask(text, _mm512_set1_epi8(','));
-        const uint64_t others = _blsr_u64(commas);
-        if (others == 0) {
-            return i;
-        }
-        const uint32_t first = (uint32_t)_tzcnt_u64(commas), second = (uint32_t)_tzcnt_u64(others);
-        digits[i] = digits_of(t, i, from, p, first);
-        digits[i + 1] = digits_of(t, i + 1, from + first + 1, p, second - first - 1);
-        from += second + 1;
-        *last = from - 1;
-    }
-    return NUMBERS;
+    const struct marks m = judge(t);
+    const __m512i numbers = numbers_of(_mm512_loadu_si512(t->packed[0]), _mm512_loadu_si512(t->packed[1]));
+    const uint32_t bad = m.bad | write(numbers, &m, floats);
+    const unsigned n = _tzcnt_u32(bad | 1U << NUMBERS);
+    *closes = _bzhi_u32(m.closes, n);
+    return n;
 }
 
-INLINE __m512i lanes(const __m128i *digits)
+/* Behind the nth text, if a number follows; NULL: none does. */
+INLINE const char *behind(const struct texts *t, unsigned n)
 {
-    const __m512i v = _mm512_inserti32x4(_mm512_castsi128_si512(digits[0]), digits[2], 1);
-    return _mm512_inserti32x4(_mm512_inserti32x4(v, digits[4], 2), digits[6], 3);
+    const char *comma = t->first + t->commas[n];
+    return follows(comma, comma[-1] == ']');
 }
 
-VBMI2 static bool eight(const char *p, const char *end, struct td_json_eight *out, float *floats)
+/* The next texts are found before those at hand are read: what was noted then has reached the memory that
+ * vectors are loaded from. */
+VBMI2 static bool eights(const char *p, const char *end, struct td_json_eights *out, float *floats)
 {
-    struct texts t;
-    __m128i digits[NUMBERS];
-    const char *last;
-    if (find(&t, p, end, digits, &last) < NUMBERS) {
-        return false;
+    struct texts texts[2];
+    bool more = find(&texts[0], p, end);
+    out->n = 0;
+    out->closes = 0;
+    for (unsigned i = 0; more; i++) {
+        const struct texts *t = &texts[i % 2];
+        uint32_t closes;
+        const char *next = follows(t->last, t->last[-1] == ']');
+        more = next != NULL && out->n + 2 * NUMBERS <= TD_JSON_EIGHTS && find(&texts[(i + 1) % 2], next, end);
+        unsigned n = read_texts(t, floats + out->n, &closes);
+        if (__builtin_expect(n < NUMBERS || next == NULL, false)) {
+            more = false;
+            n -= n > 0 && behind(t, n) == NULL;
+            next = n > 0 ? behind(t, n) : p;
+            closes = _bzhi_u32(closes, n);
+        }
+        out->closes |= (uint64_t)closes << out->n;
+        out->n += n;
+        p = next;
     }
-    const struct marks m = judge(&t, p);
-    const uint32_t bad = m.bad | write(numbers_of(lanes(digits), lanes(digits + 1)), &m, floats);
-    out->n = NUMBERS;
-    out->closes = m.closes;
-    out->next = follows(last, m.closes >> (NUMBERS - 1) & 1);
-    if (__builtin_expect(bad != 0 || out->next == NULL, false)) {
-        out->n = bad != 0 ? _tzcnt_u32(bad) : NUMBERS - 1;
-        out->n -= out->n > 0 && follows(p + t.commas[out->n], m.closes >> (out->n - 1) & 1) == NULL;
-        out->closes = _bzhi_u32(m.closes, (uint32_t)out->n);
-        out->next = out->n > 0 ? follows(p + t.commas[out->n], out->closes >> (out->n - 1) & 1) : NULL;
-    }
+    out->next = p;
     return out->n > 0;
 }
 
@@ -207,11 +229,11 @@ static bool can(void)
 }
 #endif
 
-bool td_json_eight(const char *p, const char *end, struct td_json_eight *out, float *floats)
+bool td_json_eights(const char *p, const char *end, struct td_json_eights *out, float *floats)
 {
 #if defined(__x86_64__)
     if (can()) {
-        return eight(p, end, out, floats);
+        return eights(p, end, out, floats);
     }
 #endif
     (void)p, (void)end, (void)out, (void)floats;

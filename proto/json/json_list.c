@@ -250,6 +250,8 @@ static bool store_block(const struct td_gather *g, const struct td_json_numbers 
     return true;
 }
 
+enum { MOST_AT_ONCE = 64 }; /* numbers */
+
 /* Lists of one level, and where in them the reader is. */
 struct lists {
     int64_t width;  /* numbers in each; -1: not known */
@@ -262,7 +264,7 @@ static struct lists lists_at(const struct td_json_nest *nest)
 {
     const int level = nest->level;
     struct lists l = {.width = level > 1 ? nest->dim[level - 1] : -1, .count = nest->count[level - 1]};
-    for (int64_t i = 0; l.width > 0 && i < TD_JSON_BLOCK_NUMBERS; i += l.width) {
+    for (int64_t i = 0; l.width > 0 && i < MOST_AT_ONCE; i += l.width) {
         l.every |= UINT64_C(1) << i;
     }
     return l;
@@ -272,13 +274,13 @@ static struct lists lists_at(const struct td_json_nest *nest)
 static inline uint64_t last_ones(const struct lists *l, size_t n)
 {
     const int64_t left = l->width - 1 - l->count;
-    return left >= 0 && left < TD_JSON_BLOCK_NUMBERS ? l->every << left & ((UINT64_C(1) << n) - 1) : 0;
+    return left >= 0 && left < MOST_AT_ONCE ? l->every << left & UINT64_MAX >> (MOST_AT_ONCE - n) : 0;
 }
 
 /* Numbers that were taken, of which so many closed their lists. */
-static inline void go_on(struct td_gather *g, struct lists *l, size_t n, uint32_t closes)
+static inline void go_on(struct td_gather *g, struct lists *l, size_t n, uint64_t closes)
 {
-    const int64_t ended = __builtin_popcount(closes);
+    const int64_t ended = __builtin_popcountll(closes);
     g->n += n;
     l->count += (int64_t)n - ended * l->width;
     l->n += ended;
@@ -299,12 +301,12 @@ static inline bool take_block(struct td_gather *g, const struct td_json *j, stru
     return true;
 }
 
-/* The same of up to eight floats of any length. */
-static inline bool take_eight(struct td_gather *g, const struct td_json *j, struct lists *l, const char **p)
+/* The same of floats of any length. */
+static inline bool take_eights(struct td_gather *g, const struct td_json *j, struct lists *l, const char **p)
 {
-    struct td_json_eight e;
-    if (g->dtype != TD_FLOAT || g->cap - g->n < TD_JSON_EIGHT ||
-        !td_json_eight(*p, j->end, &e, (float *)(void *)g->data + g->n) || e.closes != last_ones(l, e.n)) {
+    struct td_json_eights e;
+    if (g->dtype != TD_FLOAT || g->cap - g->n < TD_JSON_EIGHTS ||
+        !td_json_eights(*p, j->end, &e, (float *)(void *)g->data + g->n) || e.closes != last_ones(l, e.n)) {
         return false;
     }
     go_on(g, l, e.n, e.closes);
@@ -329,7 +331,7 @@ static inline bool take_some(struct td_gather *g, const struct td_json *j, struc
         seen->brief = 0;
     }
     if (seen->plain >= IN_A_ROW) {
-        if (take_eight(g, j, l, p)) {
+        if (take_eights(g, j, l, p)) {
             return true;
         }
         seen->plain = 0;

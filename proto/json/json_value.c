@@ -11,10 +11,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/buffer.h"
 #include "core/base/check.h"
 #include "core/base/mem.h"
+#include "proto/json/json_ahead.h"
 #include "proto/json/json_list.h"
 #include "proto/json/json_parts.h"
+
+enum { BLOCK_BYTES = 64 << 10 /* of data, from which on they are in a tensor's block */ };
 
 enum td_code td_gather_init(struct td_gather *g, enum td_dtype dtype, struct td_err *err)
 {
@@ -27,6 +31,7 @@ enum td_code td_gather_init(struct td_gather *g, enum td_dtype dtype, struct td_
     g->n = 0;
     g->cap = sizeof g->own / g->elem;
     g->is_view = false;
+    g->block = NULL;
     return TD_OK;
 }
 
@@ -38,13 +43,35 @@ void td_gather_cut(struct td_gather *g, size_t n)
     g->n = n < g->n ? n : g->n;
 }
 
+static void let_go(struct td_gather *g)
+{
+    td_buffer_unref(g->block);
+    if (g->block == NULL && g->data != g->own) {
+        td_free(g->data);
+    }
+}
+
 void td_gather_fini(struct td_gather *g)
 {
     td_gather_cut(g, 0);
-    if (g->data != g->own) {
-        td_free(g->data);
-    }
+    let_go(g);
     g->data = g->own;
+    g->block = NULL;
+}
+
+static enum td_code grow_block(struct td_gather *g, size_t cap, struct td_err *err)
+{
+    size_t bytes = 0;
+    struct td_buffer *b;
+    TD_FAIL_IF(!td_size_mul(cap, g->elem, &bytes), err, RESOURCE_EXHAUSTED,
+               "a tensor in JSON: %zu elements are more than memory can hold", cap);
+    TD_TRY(td_buffer_new(bytes, false, &b, err));
+    memcpy(b->data, g->data, g->n * g->elem);
+    let_go(g);
+    g->block = b;
+    g->data = b->data;
+    g->cap = cap;
+    return TD_OK;
 }
 
 static enum td_code grow_to(struct td_gather *g, size_t cap, struct td_err *err)
@@ -52,6 +79,9 @@ static enum td_code grow_to(struct td_gather *g, size_t cap, struct td_err *err)
     size_t bytes = 0;
     TD_FAIL_IF(g->is_view, err, INVALID_ARGUMENT, "More than the %zu elements that its commas told of",
                g->cap);
+    if (g->dtype != TD_STRING && cap >= BLOCK_BYTES / g->elem) {
+        return grow_block(g, cap, err);
+    }
     char *p = td_size_mul(cap, g->elem, &bytes) ? td_realloc(g->data == g->own ? NULL : g->data, cap, g->elem)
                                                 : NULL;
     if (p == NULL) {
@@ -427,7 +457,7 @@ enum td_code td_gather_value(struct td_gather *g, struct td_json *j, struct td_s
 {
     struct td_json_nest nest;
     bool more;
-    if (td_gather_by_parts(g, j, shape)) {
+    if (td_json_ahead_take(j, g, shape) || td_gather_by_parts(g, j, shape)) {
         return TD_OK;
     }
     nest.level = nest.seen = 0;
@@ -472,6 +502,13 @@ enum td_code td_gather_take(struct td_gather *g, const struct td_shape *shape, s
                             struct td_err *err)
 {
     TD_CHECK(td_shape_count(shape) == (int64_t)g->n);
+    if (g->block != NULL && g->block->bytes / 8 * 7 <= g->n * g->elem) {
+        *out = (struct td_tensor){.buf = g->block, .data = g->data, .dtype = g->dtype, .shape = *shape};
+        g->block = NULL;
+        g->data = g->own;
+        g->n = 0;
+        return TD_OK;
+    }
     TD_TRY(td_tensor_new(out, g->dtype, shape, err));
     if (g->n > 0) {
         memcpy(out->data, g->data, g->n * g->elem);
