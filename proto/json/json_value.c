@@ -18,7 +18,7 @@
 #include "proto/json/json_list.h"
 #include "proto/json/json_parts.h"
 
-enum { BLOCK_BYTES = 64 << 10 /* of data, from which on they are in a tensor's block */ };
+enum { BLOCK_BYTES = 64 << 10 /* of data that are reserved: they lie in a block that may be a tensor's */ };
 
 enum td_code td_gather_init(struct td_gather *g, enum td_dtype dtype, struct td_err *err)
 {
@@ -59,36 +59,20 @@ void td_gather_fini(struct td_gather *g)
     g->block = NULL;
 }
 
-static enum td_code grow_block(struct td_gather *g, size_t cap, struct td_err *err)
-{
-    size_t bytes = 0;
-    struct td_buffer *b;
-    TD_FAIL_IF(!td_size_mul(cap, g->elem, &bytes), err, RESOURCE_EXHAUSTED,
-               "a tensor in JSON: %zu elements are more than memory can hold", cap);
-    TD_TRY(td_buffer_new(bytes, false, &b, err));
-    memcpy(b->data, g->data, g->n * g->elem);
-    let_go(g);
-    g->block = b;
-    g->data = b->data;
-    g->cap = cap;
-    return TD_OK;
-}
-
 static enum td_code grow_to(struct td_gather *g, size_t cap, struct td_err *err)
 {
     size_t bytes = 0;
+    const bool moves = g->data == g->own || g->block != NULL;
     TD_FAIL_IF(g->is_view, err, INVALID_ARGUMENT, "More than the %zu elements that its commas told of",
                g->cap);
-    if (g->dtype != TD_STRING && cap >= BLOCK_BYTES / g->elem) {
-        return grow_block(g, cap, err);
-    }
-    char *p = td_size_mul(cap, g->elem, &bytes) ? td_realloc(g->data == g->own ? NULL : g->data, cap, g->elem)
-                                                : NULL;
+    char *p = td_size_mul(cap, g->elem, &bytes) ? td_realloc(moves ? NULL : g->data, cap, g->elem) : NULL;
     if (p == NULL) {
         return td_no_memory(err, bytes, "a tensor in JSON");
     }
-    if (g->data == g->own) {
-        memcpy(p, g->own, g->n * g->elem);
+    if (moves) {
+        memcpy(p, g->data, g->n * g->elem);
+        td_buffer_unref(g->block);
+        g->block = NULL;
     }
     g->data = p;
     g->cap = cap;
@@ -102,10 +86,28 @@ static enum td_code grow(struct td_gather *g, size_t text_left, struct td_err *e
     return grow_to(g, g->cap * 2 > most ? most : g->cap * 2, err);
 }
 
+/* Of an empty one: what is reserved is likely to be all. */
+static enum td_code begin_block(struct td_gather *g, size_t cap, struct td_err *err)
+{
+    size_t bytes = 0;
+    struct td_buffer *b;
+    TD_FAIL_IF(!td_size_mul(cap, g->elem, &bytes), err, RESOURCE_EXHAUSTED,
+               "a tensor in JSON: %zu elements are more than memory can hold", cap);
+    TD_TRY(td_buffer_new(bytes, false, &b, err));
+    let_go(g);
+    g->block = b;
+    g->data = b->data;
+    g->cap = cap;
+    return TD_OK;
+}
+
 enum td_code td_gather_reserve(struct td_gather *g, size_t n, struct td_err *err)
 {
     if (n <= g->cap - g->n) {
         return TD_OK;
+    }
+    if (g->n == 0 && g->dtype != TD_STRING && !g->is_view && n >= BLOCK_BYTES / g->elem) {
+        return begin_block(g, n, err);
     }
     return grow_to(g, g->n + n > 2 * g->cap ? g->n + n : 2 * g->cap, err);
 }
