@@ -4,7 +4,7 @@
  * no block may hold a quote, behind which brackets are text, nor the bracket that ends the value.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "proto/json/json_read.h"
+#include "proto/json/json_ahead.h"
 
 #include <string.h>
 
@@ -159,6 +159,15 @@ enum td_code td_json_leap(struct td_json *j, struct td_err *err)
         }
         if (c == '\0') {
             return td_json_fail(j, err, "Invalid value.");
+        }
+        const size_t end = c == '[' ? td_json_ahead_end(j->ahead, (size_t)(j->at - j->text)) : 0;
+        if (end > 0) {
+            j->at = j->text + end;
+            continue;
+        }
+        if (c == ':' && depth > 0) { /* the value is looked at by itself */
+            j->at++;
+            continue;
         }
         if (c == '[' || c == '{') {
             depth++;

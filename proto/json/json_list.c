@@ -1,7 +1,8 @@
 /* proto/json/json_list.c - digits by the eight, numbers until one is not plain.
  *
- * Where the processor can, json_block.c finds the numbers of 64 bytes at once; the last ones of a text, and
- * those next to what that does not know, are read here one by one.
+ * Where the processor can, json_block.c finds the numbers of 64 bytes at once where they are brief, and
+ * json_eight.c takes floats of any length by eight; the last ones of a text, and those next to what these do
+ * not know, are read here one by one.
  *
  * A plain number is an integer or a decimal fraction of at most 19 digits without an exponent. The eight
  * bytes where digits may be are taken at once, those that are none found by one sum, and the digits behind
@@ -23,6 +24,7 @@
 #endif
 
 #include "proto/json/json_block.h"
+#include "proto/json/json_eight.h"
 
 static const double EXACT_TENS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,
                                     1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19};
@@ -248,6 +250,8 @@ static bool store_block(const struct td_gather *g, const struct td_json_numbers 
     return true;
 }
 
+enum { MOST_AT_ONCE = 64 }; /* numbers */
+
 /* Lists of one level, and where in them the reader is. */
 struct lists {
     int64_t width;  /* numbers in each; -1: not known */
@@ -260,7 +264,7 @@ static struct lists lists_at(const struct td_json_nest *nest)
 {
     const int level = nest->level;
     struct lists l = {.width = level > 1 ? nest->dim[level - 1] : -1, .count = nest->count[level - 1]};
-    for (int64_t i = 0; l.width > 0 && i < TD_JSON_BLOCK_NUMBERS; i += l.width) {
+    for (int64_t i = 0; l.width > 0 && i < MOST_AT_ONCE; i += l.width) {
         l.every |= UINT64_C(1) << i;
     }
     return l;
@@ -270,7 +274,16 @@ static struct lists lists_at(const struct td_json_nest *nest)
 static inline uint64_t last_ones(const struct lists *l, size_t n)
 {
     const int64_t left = l->width - 1 - l->count;
-    return left >= 0 && left < TD_JSON_BLOCK_NUMBERS ? l->every << left & ((UINT64_C(1) << n) - 1) : 0;
+    return left >= 0 && left < MOST_AT_ONCE ? l->every << left & UINT64_MAX >> (MOST_AT_ONCE - n) : 0;
+}
+
+/* Numbers that were taken, of which so many closed their lists. */
+static inline void go_on(struct td_gather *g, struct lists *l, size_t n, uint64_t closes)
+{
+    const int64_t ended = __builtin_popcountll(closes);
+    g->n += n;
+    l->count += (int64_t)n - ended * l->width;
+    l->n += ended;
 }
 
 /* The numbers of a block at once, if all is in order with them; *p: the number that follows. */
@@ -283,18 +296,51 @@ static inline bool take_block(struct td_gather *g, const struct td_json *j, stru
         !td_json_block(*p, &b, floats) || b.closes != last_ones(l, b.n) || !store_block(g, &b)) {
         return false;
     }
-    const int64_t ended = __builtin_popcount(b.closes);
-    g->n += b.n;
-    l->count += (int64_t)b.n - ended * l->width;
-    l->n += ended;
+    go_on(g, l, b.n, b.closes);
     *p = b.next;
     return true;
 }
 
-#define BRIEF_ONES 4 /* in a row make it likely that a block has only such */
+/* The same of floats of any length. */
+static inline bool take_eights(struct td_gather *g, const struct td_json *j, struct lists *l, const char **p)
+{
+    struct td_json_eights e;
+    if (g->dtype != TD_FLOAT || g->cap - g->n < TD_JSON_EIGHTS ||
+        !td_json_eights(*p, j->end, &e, (float *)(void *)g->data + g->n) || e.closes != last_ones(l, e.n)) {
+        return false;
+    }
+    go_on(g, l, e.n, e.closes);
+    *p = e.next;
+    return true;
+}
 
-/* One number; *p: where it ends. *brief counts the brief ones in a row. */
-static inline bool take_one(struct td_gather *g, const struct td_json *j, const char **p, int *brief)
+/* What the numbers were like: so many in a row make it likely that more such ones follow. */
+enum { IN_A_ROW = 4 };
+struct likes {
+    int plain, brief;
+};
+
+/* Some numbers at once, as those before them were; false: one by one. */
+static inline bool take_some(struct td_gather *g, const struct td_json *j, struct lists *l, const char **p,
+                             struct likes *seen)
+{
+    if (seen->brief >= IN_A_ROW) {
+        if (take_block(g, j, l, p)) {
+            return true;
+        }
+        seen->brief = 0;
+    }
+    if (seen->plain >= IN_A_ROW) {
+        if (take_eights(g, j, l, p)) {
+            return true;
+        }
+        seen->plain = 0;
+    }
+    return false;
+}
+
+/* One number; *p: where it ends. */
+static inline bool take_one(struct td_gather *g, const struct td_json *j, const char **p, struct likes *seen)
 {
     struct plain v;
     const char *end = plain_number(*p, j->end, &v);
@@ -302,7 +348,8 @@ static inline bool take_one(struct td_gather *g, const struct td_json *j, const 
         return false;
     }
     g->n++;
-    *brief = end - *p <= TD_JSON_BLOCK_DIGITS + 2 ? *brief + 1 : 0; /* with sign and point */
+    seen->plain++;
+    seen->brief = end - *p <= TD_JSON_BLOCK_DIGITS + 2 ? seen->brief + 1 : 0; /* with sign and point */
     *p = end;
     return true;
 }
@@ -336,15 +383,12 @@ bool td_json_list(struct td_gather *g, struct td_json_nest *nest, struct td_json
     const size_t before = g->n;
     struct lists l = lists_at(nest);
     bool behind = false;
-    int brief = BRIEF_ONES;
+    struct likes seen = {IN_A_ROW, IN_A_ROW};
     while (!behind && g->n < g->cap && p < j->end) {
-        if (brief >= BRIEF_ONES) {
-            if (take_block(g, j, &l, &p)) {
-                continue;
-            }
-            brief = 0;
+        if (take_some(g, j, &l, &p, &seen)) {
+            continue;
         }
-        if (!take_one(g, j, &p, &brief)) {
+        if (!take_one(g, j, &p, &seen)) {
             break;
         }
         behind = !to_next(j, &l, &p);

@@ -163,18 +163,11 @@ static bool join_all(struct value *v, struct td_shape *shape)
     return all.rank > 0 && td_shape_make(shape, all.dim, all.rank, &ignored) == TD_OK;
 }
 
-/* Whether the value at j is worth it, and its end. */
-static bool is_large(const struct td_gather *g, const struct td_json *j, const char **end)
+/* Whether so many bytes may be worth it. */
+static bool is_large(const struct td_gather *g, const struct td_json *j, int64_t bytes)
 {
-    struct td_json at = *j;
-    struct td_err ignored = {0};
-    if (j->pool == NULL || j->pool->most < 2 || j->end - j->at < TD_JSON_LARGE || g->dtype == TD_STRING ||
-        g->dtype == TD_BOOL || td_json_peek(&at) != '[' || td_json_leap(&at, &ignored) != TD_OK) {
-        return false;
-    }
-    *end = at.at;
-    return at.at - j->at >= TD_JSON_LARGE &&
-           td_parallel_is_worth(j->pool, (at.at - j->at) / 2 /* 1 ns a byte */);
+    return j->pool != NULL && j->pool->most >= 2 && bytes >= TD_JSON_LARGE && g->dtype != TD_STRING &&
+           g->dtype != TD_BOOL;
 }
 
 /* From j to the value's end. */
@@ -202,12 +195,20 @@ static bool gather(struct td_gather *g, const struct td_json *j, const char *end
     return true;
 }
 
-bool td_gather_by_parts(struct td_gather *g, struct td_json *j, struct td_shape *shape)
+bool td_gather_to(struct td_gather *g, struct td_json *j, const char *end, struct td_shape *shape)
 {
-    const char *end;
-    if (!is_large(g, j, &end) || !gather(g, j, end, shape)) {
+    if (!is_large(g, j, end - j->at) || !td_parallel_is_worth(j->pool, (end - j->at) / 2 /* 1 ns a byte */) ||
+        !gather(g, j, end, shape)) {
         return false;
     }
     j->at = end;
     return true;
+}
+
+bool td_gather_by_parts(struct td_gather *g, struct td_json *j, struct td_shape *shape)
+{
+    struct td_json at = *j;
+    struct td_err ignored = {0};
+    return is_large(g, j, j->end - j->at) && td_json_peek(&at) == '[' &&
+           td_json_leap(&at, &ignored) == TD_OK && td_gather_to(g, j, at.at, shape);
 }

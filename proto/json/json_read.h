@@ -15,12 +15,14 @@
 
 struct td_arena;
 struct td_thread_pool;
+struct td_json_ahead;
 
 #define TD_JSON_MAX_DEPTH 128 /* of values that are skipped */
 
 struct td_json {
     const char *text, *at, *end;
     struct td_thread_pool *pool; /* help with large values, if whoever made the reader sets it; borrowed */
+    struct td_json_ahead *ahead; /* the same of a value that was read ahead (json_ahead.h) */
 };
 
 /* A number: integers keep all 64 bits, others are the nearest double. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "proto/json/json_ahead.h"
 #include "proto/json/json_parts.h"
 #include "proto/json/json_value.h"
 #include "proto/json/json_write.h"
@@ -49,7 +50,14 @@ static enum td_code read_member(struct td_json *j, const struct td_json_str *key
 enum td_code td_json_body(const char *text, size_t n, struct td_arena *arena, struct td_json_body *out,
                           struct td_err *err)
 {
+    return td_json_body_ahead(text, n, NULL, arena, out, err);
+}
+
+enum td_code td_json_body_ahead(const char *text, size_t n, struct td_json_ahead *ahead,
+                                struct td_arena *arena, struct td_json_body *out, struct td_err *err)
+{
     struct td_json j = td_json_make(text, n);
+    j.ahead = ahead;
     *out = (struct td_json_body){.signature = ""};
     if (td_json_peek(&j) == '\0' && j.at == j.end) {
         return td_json_fail(&j, err, "The document is empty.");
@@ -288,15 +296,33 @@ static enum td_code take_rows(struct row_field *f, int64_t n_rows, struct td_ten
     return td_gather_take(&f->g, &shape, t, err);
 }
 
+/* The rows of a plain list that was read ahead. False: it was not. */
+static bool rows_ahead(struct td_json *j, enum td_dtype dtype, struct td_tensor *t, enum td_code *rc,
+                       struct td_err *err)
+{
+    struct td_gather g;
+    struct td_shape shape;
+    struct td_err ignored = {0};
+    if (td_gather_init(&g, dtype, &ignored) || !td_json_ahead_take(j, &g, &shape)) {
+        return false;
+    }
+    *rc = td_gather_take(&g, &shape, t, err);
+    td_gather_fini(&g);
+    return true;
+}
+
 static enum td_code instances(struct td_json *j, const struct td_json_field *fields, int n_fields,
                               struct td_tensor *t, struct td_err *err)
 {
+    enum td_code rc = TD_OK;
     TD_FAIL_IF(n_fields == 0, err, INVALID_ARGUMENT, "'instances' given, but the signature has no inputs");
+    if (n_fields == 1 && rows_ahead(j, fields[0].dtype, t, &rc, err)) {
+        return rc;
+    }
     struct row_field *rows = td_calloc((size_t)n_fields, sizeof *rows);
     if (rows == NULL) {
         return td_no_memory(err, (size_t)n_fields * sizeof *rows, "the rows of a request");
     }
-    enum td_code rc = TD_OK;
     int64_t n_rows = 0;
     int n = 0;
     for (; n < n_fields && rc == TD_OK; n++) {

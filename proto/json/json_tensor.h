@@ -29,6 +29,9 @@ struct td_json_body {
  * are unknown keys. NO_FORM when neither key is there. */
 TD_MUST enum td_code td_json_body(const char *text, size_t n, struct td_arena *arena,
                                   struct td_json_body *out, struct td_err *err);
+/* The same of a body of which a value was read ahead (NULL: none was), which has been shown all of it. */
+TD_MUST enum td_code td_json_body_ahead(const char *text, size_t n, struct td_json_ahead *ahead,
+                                        struct td_arena *arena, struct td_json_body *out, struct td_err *err);
 /* The value of a top-level key, or false. */
 bool td_json_body_find(const struct td_json_body *b, const char *key, struct td_json *value);
 

@@ -11,10 +11,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/buffer.h"
 #include "core/base/check.h"
 #include "core/base/mem.h"
+#include "proto/json/json_ahead.h"
 #include "proto/json/json_list.h"
 #include "proto/json/json_parts.h"
+
+enum { BLOCK_BYTES = 64 << 10 /* of data that are reserved: they lie in a block that may be a tensor's */ };
 
 enum td_code td_gather_init(struct td_gather *g, enum td_dtype dtype, struct td_err *err)
 {
@@ -27,6 +31,7 @@ enum td_code td_gather_init(struct td_gather *g, enum td_dtype dtype, struct td_
     g->n = 0;
     g->cap = sizeof g->own / g->elem;
     g->is_view = false;
+    g->block = NULL;
     return TD_OK;
 }
 
@@ -38,27 +43,36 @@ void td_gather_cut(struct td_gather *g, size_t n)
     g->n = n < g->n ? n : g->n;
 }
 
+static void let_go(struct td_gather *g)
+{
+    td_buffer_unref(g->block);
+    if (g->block == NULL && g->data != g->own) {
+        td_free(g->data);
+    }
+}
+
 void td_gather_fini(struct td_gather *g)
 {
     td_gather_cut(g, 0);
-    if (g->data != g->own) {
-        td_free(g->data);
-    }
+    let_go(g);
     g->data = g->own;
+    g->block = NULL;
 }
 
 static enum td_code grow_to(struct td_gather *g, size_t cap, struct td_err *err)
 {
     size_t bytes = 0;
+    const bool moves = g->data == g->own || g->block != NULL;
     TD_FAIL_IF(g->is_view, err, INVALID_ARGUMENT, "More than the %zu elements that its commas told of",
                g->cap);
-    char *p = td_size_mul(cap, g->elem, &bytes) ? td_realloc(g->data == g->own ? NULL : g->data, cap, g->elem)
-                                                : NULL;
+    char *p = td_size_mul(cap, g->elem, &bytes) ? td_realloc(moves ? NULL : g->data, cap, g->elem) : NULL;
     if (p == NULL) {
         return td_no_memory(err, bytes, "a tensor in JSON");
     }
-    if (g->data == g->own) {
-        memcpy(p, g->own, g->n * g->elem);
+    if (moves) {
+        memcpy(p, g->data, g->n * g->elem);
+        td_buffer_unref(g->block);
+        g->block = NULL;
     }
     g->data = p;
     g->cap = cap;
@@ -72,10 +86,28 @@ static enum td_code grow(struct td_gather *g, size_t text_left, struct td_err *e
     return grow_to(g, g->cap * 2 > most ? most : g->cap * 2, err);
 }
 
+/* Of an empty one: what is reserved is likely to be all. */
+static enum td_code begin_block(struct td_gather *g, size_t cap, struct td_err *err)
+{
+    size_t bytes = 0;
+    struct td_buffer *b;
+    TD_FAIL_IF(!td_size_mul(cap, g->elem, &bytes), err, RESOURCE_EXHAUSTED,
+               "a tensor in JSON: %zu elements are more than memory can hold", cap);
+    TD_TRY(td_buffer_new(bytes, false, &b, err));
+    let_go(g);
+    g->block = b;
+    g->data = b->data;
+    g->cap = cap;
+    return TD_OK;
+}
+
 enum td_code td_gather_reserve(struct td_gather *g, size_t n, struct td_err *err)
 {
     if (n <= g->cap - g->n) {
         return TD_OK;
+    }
+    if (g->n == 0 && g->dtype != TD_STRING && !g->is_view && n >= BLOCK_BYTES / g->elem) {
+        return begin_block(g, n, err);
     }
     return grow_to(g, g->n + n > 2 * g->cap ? g->n + n : 2 * g->cap, err);
 }
@@ -427,7 +459,7 @@ enum td_code td_gather_value(struct td_gather *g, struct td_json *j, struct td_s
 {
     struct td_json_nest nest;
     bool more;
-    if (td_gather_by_parts(g, j, shape)) {
+    if (td_json_ahead_take(j, g, shape) || td_gather_by_parts(g, j, shape)) {
         return TD_OK;
     }
     nest.level = nest.seen = 0;
@@ -472,6 +504,13 @@ enum td_code td_gather_take(struct td_gather *g, const struct td_shape *shape, s
                             struct td_err *err)
 {
     TD_CHECK(td_shape_count(shape) == (int64_t)g->n);
+    if (g->block != NULL && g->block->bytes / 8 * 7 <= g->n * g->elem) {
+        *out = (struct td_tensor){.buf = g->block, .data = g->data, .dtype = g->dtype, .shape = *shape};
+        g->block = NULL;
+        g->data = g->own;
+        g->n = 0;
+        return TD_OK;
+    }
     TD_TRY(td_tensor_new(out, g->dtype, shape, err));
     if (g->n > 0) {
         memcpy(out->data, g->data, g->n * g->elem);

@@ -18,6 +18,8 @@ struct td_gather {
     char *data;    /* heap, or own while small */
     size_t n, cap; /* elements */
     bool is_view;  /* of data that is another's: it does not grow */
+    struct td_buffer
+        *block; /* that data lies in, to become the tensor's where it is about as large; or NULL */
     _Alignas(16) char own[512];
 };
 

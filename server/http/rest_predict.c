@@ -10,7 +10,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/arena.h"
 #include "core/base/mem.h"
-#include "proto/json/json_tensor.h"
+#include "proto/json/json_ahead.h"
+#include "proto/json/json_parts.h"
 #include "server/http/rest.h"
 
 /* Model and signature; an unknown signature has words of its own on this API. */
@@ -25,18 +26,25 @@ enum td_code td_rest_resolve(struct td_rest *rest, struct td_exchange *x, struct
     return TD_OK;
 }
 
+/* In the request's arena; NULL without memory. */
+static struct td_json_field *fields_of(const struct td_request *r, const struct td_signature *sig)
+{
+    struct td_json_field *fields = td_arena_alloc(r->arena, (size_t)sig->n_in + 1, sizeof *fields);
+    for (int i = 0; fields != NULL && i < sig->n_in; i++) {
+        fields[i] = (struct td_json_field){.name = sig->in[i].key,
+                                           .dtype = td_servable_fed_dtype(r->servable, sig, i),
+                                           .optional = sig->defaults[i].dtype != TD_DTYPE_NONE};
+    }
+    return fields;
+}
+
 enum td_code td_rest_inputs(struct td_request *r, const struct td_json_body *body, struct td_err *err)
 {
     const int n = r->sig->n_in;
-    struct td_json_field *fields = td_arena_alloc(r->arena, (size_t)n + 1, sizeof *fields);
+    struct td_json_field *fields = fields_of(r, r->sig);
     struct td_named *in = td_arena_alloc(r->arena, (size_t)n + 1, sizeof *in);
     if (fields == NULL || in == NULL) {
         return td_no_memory(err, (size_t)n * sizeof *in, "a request");
-    }
-    for (int i = 0; i < n; i++) {
-        fields[i] = (struct td_json_field){.name = r->sig->in[i].key,
-                                           .dtype = td_servable_fed_dtype(r->servable, r->sig, i),
-                                           .optional = r->sig->defaults[i].dtype != TD_DTYPE_NONE};
     }
     int n_in = 0;
     TD_TRY(td_json_inputs(body, fields, n, in, &n_in, err));
@@ -51,7 +59,27 @@ static enum td_code encode(struct td_request *r, struct td_err *err)
     return td_json_outputs(&td_exchange_of(r)->out, r->out, r->n_out, *form, err);
 }
 
-enum td_code td_rest_predict(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
+/* A large value, as the default signature has it: few requests are of another one. */
+static void read_ahead(struct td_rest *rest, struct td_exchange *x, struct td_json_ahead *a)
+{
+    struct td_request *r = &x->r;
+    struct td_err ignored = {0};
+    if (x->body_len < TD_JSON_LARGE) {
+        return;
+    }
+    if (td_request_find(r, rest->registry, &ignored)) { /* said when it is resolved */
+        td_cold_fini(&r->cold);
+        return;
+    }
+    const struct td_signature *sig = td_servable_signature(r->servable, "");
+    const struct td_json_field *fields = sig != NULL ? fields_of(r, sig) : NULL;
+    if (fields != NULL) {
+        td_json_ahead_read(a, x->body, x->body_len, fields, sig->n_in, rest->pool);
+    }
+}
+
+static enum td_code read_body(struct td_rest *rest, struct td_exchange *x, struct td_json_ahead *ahead,
+                              struct td_err *err)
 {
     struct td_request *r = &x->r;
     struct td_json_body body;
@@ -59,7 +87,7 @@ enum td_code td_rest_predict(struct td_rest *rest, struct td_exchange *x, struct
     if (form == NULL) {
         return td_no_memory(err, sizeof *form, "a request");
     }
-    TD_TRY(td_json_body(x->body, x->body_len, r->arena, &body, err));
+    TD_TRY(td_json_body_ahead(x->body, x->body_len, ahead, r->arena, &body, err));
     body.value.pool = rest->pool;
     *form = body.form;
     r->signature = body.signature;
@@ -67,4 +95,13 @@ enum td_code td_rest_predict(struct td_rest *rest, struct td_exchange *x, struct
     r->encode = encode;
     TD_TRY(td_rest_resolve(rest, x, err));
     return td_rest_inputs(r, &body, err);
+}
+
+enum td_code td_rest_predict(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
+{
+    struct td_json_ahead ahead = {0};
+    read_ahead(rest, x, &ahead);
+    const enum td_code rc = read_body(rest, x, &ahead, err);
+    td_json_ahead_fini(&ahead);
+    return rc;
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include "core/base/float_mode.h"
+#include "core/base/mem.h"
+#include "proto/json/json_ahead.h"
 #include "tests/test.h"
 #include "tests/unit/core/pool_make.h"
 
@@ -217,6 +219,123 @@ TEST(commas_alone_are_no_numbers)
     pool_stop(&pool);
 }
 
+/* ------------------------------------------------------------------ read ahead */
+
+/* Bodies around a value. */
+static const struct {
+    const char *before, *behind;
+    bool ahead;
+} bodies[] = {{"{\"inputs\": ", "}", true},
+              {" {\"signature_name\": \"s\", \"inputs\": {\"x\": ", " }\n} ", true},
+              {"{\"instances\" : ", " } ", true},
+              {"{\"instances\": [{\"x\":", "}]}", true},
+              {"{\"instances\": [{\"x\":", "},]}", false},
+              {"{\"instances\": ", "]}", false},
+              {"{\"inputs\": {\"x\": ", "}, \"signature_name\": \"[]\"}", false},
+              {"{\"inputs\": {\"y\": ", "}}", false},
+              {"{\"other\": [1], \"inputs\": ", "}", false},
+              {"{\"inputs\": [], \"inputs\": ", "}", false},
+              {"{\"instances\": [{\"x\": ", "}, {\"x\": [1]}]}", false}};
+enum { BODIES = sizeof bodies / sizeof *bodies };
+
+static const struct td_json_field X = {"x", TD_FLOAT, false};
+
+static char body[ROOM + 256];
+
+static size_t write_body(int i, size_t n)
+{
+    return (size_t)snprintf(body, sizeof body, "%s%.*s%s", bodies[i].before, (int)n, text, bodies[i].behind);
+}
+
+struct inputs {
+    enum td_code rc;
+    struct td_err err;
+    struct td_named in;
+    int n;
+};
+
+static void read_inputs(struct inputs *r, size_t n, struct td_json_ahead *ahead)
+{
+    struct td_json_body b;
+    struct td_arena *arena = td_arena_new(1 << 16);
+    *r = (struct inputs){.n = 0};
+    r->rc = td_json_body_ahead(body, n, ahead, arena, &b, &r->err);
+    r->rc = r->rc ? r->rc : td_json_inputs(&b, &X, 1, &r->in, &r->n, &r->err);
+    td_arena_free(arena);
+}
+
+/* Whether something was read ahead. */
+static bool body_reads_alike(size_t n)
+{
+    struct td_json_ahead ahead;
+    struct inputs one, other;
+    td_json_ahead_read(&ahead, body, n, &X, 1, &pool.pool);
+    const bool there = ahead.there;
+    read_inputs(&one, n, NULL);
+    read_inputs(&other, n, &ahead);
+    CHECK_INT(other.rc, one.rc);
+    CHECK_STR(other.err.msg, one.err.msg);
+    CHECK(one.rc != TD_OK || (one.n == 1 && other.n == 1 && td_tensor_same(&one.in.t, &other.in.t)));
+    CHECK(!there || one.rc != TD_OK || !ahead.there); /* it was taken */
+    td_json_ahead_fini(&ahead);
+    for (int i = 0; one.rc == TD_OK && i < 1; i++) {
+        td_tensor_clear(&one.in.t);
+        td_tensor_clear(&other.in.t);
+    }
+    return there;
+}
+
+TEST(what_is_read_ahead_is_read_alike)
+{
+    pool_start(&pool);
+    for (int shape = 0; shape < (int)(sizeof shapes / sizeof *shapes); shape++) {
+        const size_t n = draw_text(shape, TD_FLOAT);
+        for (int i = 0; i < BODIES; i++) {
+            CHECK_INT(body_reads_alike(write_body(i, n)), bodies[i].ahead);
+        }
+    }
+    pool_stop(&pool);
+}
+
+TEST(what_is_wrong_is_said_as_without_reading_ahead)
+{
+    static const char others[] = "[]{},:x\"0.-eN ";
+    pool_start(&pool);
+    for (int i = 0; i < 120; i++) {
+        size_t n = draw_text(i % (int)(sizeof shapes / sizeof *shapes), TD_FLOAT);
+        n = write_body(i % BODIES, n);
+        const size_t at = draw(3) == 0 ? draw((uint32_t)n) : draw(2) == 0 ? draw(40) : n - 1 - draw(20);
+        body[at] = others[draw(sizeof others - 1)];
+        (void)body_reads_alike(n);
+    }
+    pool_stop(&pool);
+}
+
+/* The value is a float's, the field an integer's. */
+TEST(what_was_read_ahead_as_another_dtype_is_read_again)
+{
+    struct td_json_ahead ahead;
+    struct td_json_field field = {"x", TD_INT32, false};
+    struct td_json_body b;
+    struct td_named in;
+    int n_in = 0;
+    pool_start(&pool);
+    const size_t n = write_body(0, draw_text(0, TD_INT32));
+    struct td_arena *arena = td_arena_new(1 << 16);
+    td_json_ahead_read(&ahead, body, n, &X, 1, &pool.pool);
+    CHECK(ahead.there);
+    CHECK_OK(td_json_body_ahead(body, n, &ahead, arena, &b, &err));
+    CHECK_OK(td_json_inputs(&b, &field, 1, &in, &n_in, &err));
+    CHECK_INT(in.t.dtype, TD_INT32);
+    CHECK_INT(TD_DATA(&in.t, int32_t)[0], strtol(text + 1, NULL, 10));
+    td_tensor_clear(&in.t);
+    td_json_ahead_fini(&ahead);
+    td_arena_free(arena);
+    pool_stop(&pool);
+}
+
 TEST_MAIN(RUN(what_is_in_order_is_read_by_parts) RUN(what_is_wrong_is_said_as_by_one)
               RUN(lists_of_other_lengths_are_not_joined) RUN(denormals_are_as_the_caller_has_them)
-                  RUN(commas_alone_are_no_numbers))
+                  RUN(commas_alone_are_no_numbers) RUN(what_is_read_ahead_is_read_alike)
+                      RUN(what_is_wrong_is_said_as_without_reading_ahead)
+                          RUN(what_was_read_ahead_as_another_dtype_is_read_again))

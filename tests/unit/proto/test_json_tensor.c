@@ -275,20 +275,78 @@ static void reads_as_spaced(const char *text, enum td_dtype dtype)
     }
 }
 
+/* The text with another character anywhere. */
+static void each_reads_as_spaced(const char *start, size_t n, const enum td_dtype dtypes[3])
+{
+    static const char others[] = "09-.,[] e\tx\"";
+    static char text[TEXT_BYTES];
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < sizeof others - 1; k++) {
+            memcpy(text, start, n + 1);
+            text[i] = others[k];
+            reads_as_spaced(text, dtypes[(i + k) % 3]);
+        }
+    }
+}
+
 TEST(many_numbers_at_a_time_are_read_as_one_by_one_whatever_is_wrong_among_them)
 {
     static const char start[] =
         "{\"inputs\": [[12, 0.25, -3], [4.5, 255, -0], [0, 1.125, 77], [8, -0.0, 9], "
         "[10, 11, 12], [1, 2, 3], [40000, 5, 60], [7, 8, 9], [1.5, 2.25, 3.125], [0.1, 2, 3]]}";
-    static const char others[] = "09-.,[] e\tx\"";
     static const enum td_dtype dtypes[] = {TD_FLOAT, TD_DOUBLE, TD_INT16};
-    char text[sizeof start];
-    for (size_t i = 0; i < sizeof start - 1; i++) {
-        for (size_t k = 0; k < sizeof others - 1; k++) {
-            memcpy(text, start, sizeof start);
-            text[i] = others[k];
-            reads_as_spaced(text, dtypes[(i + k) % 3]);
+    each_reads_as_spaced(start, sizeof start - 1, dtypes);
+}
+
+/* The same of numbers of up to 19 digits, in lists of three. */
+TEST(long_numbers_are_read_as_one_by_one_whatever_is_wrong_among_them)
+{
+    static const char *const numbers[] = {"0.63942679845788375",
+                                          "-12.5",
+                                          "0.02501075522266694",
+                                          "-0.2750293183691193",
+                                          "7",
+                                          "123.67500305175781",
+                                          "0.1",
+                                          "-0.8921795677048454876",
+                                          "0.0"};
+    static const enum td_dtype dtypes[] = {TD_FLOAT, TD_FLOAT, TD_FLOAT};
+    static char start[TEXT_BYTES];
+    size_t n = (size_t)snprintf(start, sizeof start, "{\"inputs\": [[0.5");
+    for (int i = 1; i < 36; i++) {
+        n += (size_t)snprintf(start + n, sizeof start - n, "%s%s",
+                              i % 3 != 0 ? ", "
+                              : i % 2    ? "],["
+                                         : "], [",
+                              numbers[i % 9]);
+    }
+    n += (size_t)snprintf(start + n, sizeof start - n, "]]}");
+    each_reads_as_spaced(start, n, dtypes);
+}
+
+/* Half way between two floats, or as near as a double or some digits more come to it. */
+TEST(floats_are_the_nearest_to_the_nearest_doubles)
+{
+    enum { COUNT = 2000 };
+    static char text[TEXT_BYTES];
+    static float want[COUNT];
+    uint64_t seed = 88172645463325252ULL;
+    for (int round = 0; round < 40; round++) {
+        size_t n = (size_t)snprintf(text, sizeof text, "{\"inputs\": [");
+        for (int i = 0; i < COUNT; i++) {
+            seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+            const float f = (float)(seed >> 44) / (float)(1 << seed % 24);
+            const double half = ((double)f + (double)nextafterf(f, INFINITY)) / 2;
+            const double off[] = {half, nextafter(half, INFINITY), nextafter(half, 0), (double)f};
+            char number[64];
+            (void)snprintf(number, sizeof number, "%s%.*f", seed >> 20 & 1 ? "-" : "", (int)(seed >> 21) % 19,
+                           off[seed >> 30 & 3]);
+            want[i] = strpbrk(number, "123456789.") == NULL ? 0 : (float)strtod(number, NULL);
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i == 0 ? "" : ", ", number);
         }
+        (void)snprintf(text + n, sizeof text - n, "]}");
+        CHECK_OK(parse1(text, TD_FLOAT));
+        CHECK(memcmp(got[0].t.data, want, sizeof want) == 0);
     }
 }
 
@@ -321,4 +379,6 @@ TEST_MAIN(RUN(columns_take_scalars_lists_and_named_values) RUN(rows_stack_instan
                   RUN(broken_bodies_are_refused) RUN(answers_have_tf_servings_shape)
                       RUN(bytes_outputs_are_base64) RUN(lists_of_any_width_and_writing_are_read_exactly)
                           RUN(many_numbers_at_a_time_are_read_as_one_by_one_whatever_is_wrong_among_them)
-                              RUN(integers_in_lists_keep_their_range))
+                              RUN(long_numbers_are_read_as_one_by_one_whatever_is_wrong_among_them)
+                                  RUN(floats_are_the_nearest_to_the_nearest_doubles)
+                                      RUN(integers_in_lists_keep_their_range))
