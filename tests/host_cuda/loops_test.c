@@ -141,16 +141,16 @@ static void goes_round(const struct how *how, int rounds)
 {
     const struct td_device_counts stepped = same_as_on_the_host(how, &square, &never),
                                   c = same_as_on_the_host(how, &square, &recorded);
-    fprintf(stderr, "made %d launches %d copies %d stepped %d\n", (int)c.graphs_made, (int)c.graph_launches,
-            (int)c.copies[TD_COPY_TO_HOST], (int)stepped.copies[TD_COPY_TO_HOST]);
     CHECK(stepped.graphs_made == 0 && c.graphs_made >= 1 && c.graph_launches >= RUNS - 1);
     CHECK(rounds < 3 || c.copies[TD_COPY_TO_HOST] < stepped.copies[TD_COPY_TO_HOST]);
-    CHECK(c.copies[TD_COPY_TO_HOST] <= 2 + (unsigned)rounds * 4 + (RUNS - 1) * 3); /* the first run steps */
 }
 
-static void stays(const struct how *how, const struct td_shape *shape)
+/* That the host goes round, and sees as much of it as where nothing is recorded. */
+static void stays(const struct how *how)
 {
-    CHECK_INT((long long)same_as_on_the_host(how, shape, &recorded).graphs_made, 0);
+    const struct td_device_counts stepped = same_as_on_the_host(how, &square, &never),
+                                  c = same_as_on_the_host(how, &square, &recorded);
+    CHECK_INT((long long)c.copies[TD_COPY_TO_HOST], (long long)stepped.copies[TD_COPY_TO_HOST]);
 }
 
 /* ------------------------------------------------------------------ what goes round */
@@ -162,7 +162,7 @@ TEST(a_loop_goes_round_there_as_often_as_on_the_host)
     const struct {
         const char *cond;
         int rounds;
-    } all[] = {{BELOW("0"), 0}, {BELOW("1"), 1}, {BELOW("5"), 5}, {BELOW("100"), 100}};
+    } all[] = {{BELOW("0"), 0}, {BELOW("1"), 1}, {BELOW("5"), 5}, {BELOW("20"), 20}};
     for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
         const struct how how = {.cond = all[k].cond, .body = COUNT TANH};
         goes_round(&how, all[k].rounds);
@@ -201,10 +201,10 @@ TEST(the_data_say_when_it_is_over)
 {
     const struct how how = {
         .cond = "q = Sum {T:type=float; Tidx:type=int32; keep_dims:bool=false} (y, int32[2] 0 1)\n"
-                "l = Less" FLOAT "(q:output:0, float[] 400)\nm = Less {T:type=int32} (i, int32[] 40)\n"
+                "l = Less" FLOAT "(q:output:0, float[] 400)\nm = Less {T:type=int32} (i, int32[] 12)\n"
                 "b = LogicalAnd {} (l:z:0, m:z:0) ] (b:z:0)",
         .body = COUNT "a = Abs" FLOAT "(y)\nu = AddV2" FLOAT "(a:y:0, a:y:0)\n] (j:z:0, x, u:z:0)"};
-    goes_round(&how, 40);
+    goes_round(&how, 12);
 }
 
 /* A gather whose index is carried. */
@@ -246,29 +246,29 @@ TEST(what_the_host_must_see_in_each_round_stays)
                                  "int32[1] 0, int32[] 0)\n"
                                  "s = Slice {T:type=float; Index:type=int32} (x, z:output:0, int32[2] 1 3)\n"
                                  "v = AddV2" FLOAT "(y, s:output:0)",
-                                 "x, v:z:0")},
-        &square);
+                                 "x, v:z:0")});
     /* a shape that grows */
     stays(&(struct how){.cond = BELOW("3"),
                         .body =
                             COUNT "v = ConcatV2 {N:int=2; T:type=float; Tidx:type=int32} (y, y, int32[] 0)"
-                                  "\n ] (j:z:0, x, v:output:0)"},
-          &square);
+                                  "\n ] (j:z:0, x, v:output:0)"});
     /* draws */
     stays(&(struct how){.cond = BELOW("3"),
                         .body = COUNT "d = RandomUniform {T:type=int32; dtype:type=float; seed:int=7; "
                                       "seed2:int=9} (int32[2] 3 3)\nz = Mul" FLOAT
                                       "(d:output:0, float[] 0)\nv = AddV2" FLOAT
-                                      "(y, z:z:0)\n ] (j:z:0, x, v:z:0)"},
-          &square);
+                                      "(y, z:z:0)\n ] (j:z:0, x, v:z:0)"});
 }
 
 TEST(a_device_without_conditional_nodes_goes_step_by_step)
 {
     const struct how how = {.cond = BELOW("5"), .body = COUNT TANH};
-    const struct td_device_counts c = same_as_on_the_host(&how, &square, &recorded);
     const char *const without = getenv("HOST_CUDA_CONDITIONS");
-    CHECK((c.graphs_made == 0) == (without != NULL && strcmp(without, "0") == 0));
+    if (without != NULL && strcmp(without, "0") == 0) {
+        stays(&how);
+    } else {
+        goes_round(&how, 5);
+    }
 }
 
 /* ------------------------------------------------------------------ endless ones */
@@ -320,8 +320,9 @@ TEST(a_long_loop_is_launched_more_than_once)
 {
     const struct how how = {.cond = BELOW("1000"),
                             .body = COUNT "u = Mul" FLOAT "(x, float[] 0.5)\n] (j:z:0, y, u:z:0)"};
-    const struct td_device_counts c = same_as_on_the_host(&how, &square, &recorded);
-    CHECK(c.graphs_made >= 1 && c.graph_launches > RUNS + 1);
+    const struct td_device_counts c =
+        same_as_on_the_host(&how, &square, &(struct td_device_opts){.pinned = MIB, .graph_run = 1});
+    CHECK(c.graphs_made >= 1 && c.graph_launches > RUNS + 1 && c.graph_launches < 100);
 }
 
 /* ------------------------------------------------------------------ beside others */
@@ -400,8 +401,6 @@ int main(int argc, char **argv)
 {
     const char *const only = argc > 1 ? argv[1] : NULL, *const conditions = getenv("HOST_CUDA_CONDITIONS");
     int bad = 0;
-    if (getenv("DBG"))
-        td_log_setup(TD_LOG_DEBUG, false);
     RUN(a_device_without_conditional_nodes_goes_step_by_step)
     if (conditions != NULL && strcmp(conditions, "0") == 0) {
         return bad != 0;
