@@ -141,19 +141,12 @@ static bool evaluate(struct prop *x, const struct td_step *s)
     return true;
 }
 
-/* The shape functions that many ops share ask for no values. */
-static bool is_by_shapes(td_infer_fn *fn)
-{
-    return fn == td_infer_same || fn == td_infer_broadcast || fn == td_infer_scalar ||
-           fn == td_infer_merge_all;
-}
-
 /* An integer scalar or vector not known yet is what shape functions judge by value: sizes, axes, counts. */
 static bool judges_values(const struct prop *x, const struct td_step *s)
 {
-    const bool never =
-        (s->flags & TD_OP_ELEMENTWISE) || (s->node->op != NULL && is_by_shapes(s->node->op->infer));
-    for (int i = 0; !never && i < s->n_in; i++) {
+    const bool by_shapes = (s->flags & (TD_OP_ELEMENTWISE | TD_OP_BY_SHAPES)) != 0 ||
+                           (s->node->op != NULL && td_infer_is_by_shapes(s->node->op->infer));
+    for (int i = (s->flags & TD_OP_VIEW) ? 1 : 0; !by_shapes && i < s->n_in; i++) { /* bytes are shown */
         if (x->value[i] == NULL && td_bound_plan_judges(&x->in[i], x->p->dtype[s->in[i]])) {
             return true;
         }
