@@ -10,7 +10,7 @@
 #include "core/graph/attr.h"
 
 /* Rounds a launch: the first time; and between launches so many that one takes about these times. */
-enum { FIRST_ROUNDS = 64, MOST_ROUNDS = 1 << 24, SHORT_NS = 20000000, LONG_NS = 80000000 };
+enum { FIRST_ROUNDS = 16, MOST_ROUNDS = 1 << 24, SHORT_NS = 20000000, LONG_NS = 80000000 };
 
 /* ------------------------------------------------------------------ which can be recorded */
 

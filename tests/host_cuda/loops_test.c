@@ -282,9 +282,9 @@ TEST(an_endless_loop_ends_at_the_runs_deadline)
     struct td_tensor out, in = input(&square, 0);
     open(&d, &endless, &(struct td_device_opts){.pinned = MIB, .graph_run = 1});
     const int64_t start = td_now_ns();
-    const struct td_run_opts opts = {.work = {.deadline_ns = start + 300000000}};
+    const struct td_run_opts opts = {.work = {.deadline_ns = start + 1000000000}};
     CHECK_INT(td_callable_run(d.f, &in, &out, &opts, &d.t.err), TD_DEADLINE_EXCEEDED);
-    CHECK(td_now_ns() - start < 5000000000);
+    CHECK(td_now_ns() - start < 10000000000);
     struct td_device_counts c;
     td_cuda_device_count(d.device, &c);
     CHECK(c.graph_launches >= 2);
@@ -322,7 +322,7 @@ TEST(a_long_loop_is_launched_more_than_once)
                             .body = COUNT "u = Mul" FLOAT "(x, float[] 0.5)\n] (j:z:0, y, u:z:0)"};
     const struct td_device_counts c =
         same_as_on_the_host(&how, &square, &(struct td_device_opts){.pinned = MIB, .graph_run = 1});
-    CHECK(c.graphs_made >= 1 && c.graph_launches > RUNS + 1 && c.graph_launches < 100);
+    CHECK(c.graphs_made >= 1 && c.graph_launches > RUNS + 1);
 }
 
 /* ------------------------------------------------------------------ beside others */
