@@ -6,7 +6,8 @@
  * its launches they are copied to the run's own (core/run/device_faults.h).
  *
  * An input is a weight, whose address is recorded; or fixed with the shapes, and sent once; or the run's, and
- * copied for each launch. How a recording is made: core/run/device_record.c; and loops: core/run/device_loop.h.
+ * copied for each launch. How a recording is made: core/run/device_record.c; loops:
+ * core/run/device_loop.h.
  *
  * Threads: all_mu guards the list of all, and who is busy; what is busy is its run's.
  *

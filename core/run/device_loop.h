@@ -1,18 +1,18 @@
-/* core/run/device_loop.h - a While that goes round on the device: condition and body are recorded once, and the
- * device itself sees when it is over.
+/* core/run/device_loop.h - a While that goes round on the device: condition and body are recorded once, and
+ * the device itself sees when it is over.
  *
- *   recording   condition -> [ body -> what is carried, to its places -> condition ]* while that is true
+ *   recording   condition -> [ body -> what is carried, to its places -> condition ]* while it is true
  *
- * A loop can be recorded when every step of both plans runs on the device at shapes that are known, none draws
- * random numbers or reads on the host what changes from round to round, the condition is one bool, and each
- * carried value keeps its dtype and shape. Any other is run by the host, round by round, as ever. Its
+ * A loop can be recorded when every step of both plans runs on the device at shapes that are known, none
+ * draws random numbers or reads on the host what changes from round to round, the condition is one bool, and
+ * each carried value keeps its dtype and shape. Any other is run by the host, round by round, as ever. Its
  * recording is one of its run's (core/run/device_graph.h), made and dropped as they are.
  *
  * What is carried has places in the recording's arena. What a round leaves as it was is not moved; a weight
  * that no round changes is read where it lies.
  *
- * Nobody can stop what a device was launched: so each launch may begin so many rounds alone, as many as take
- * some hundredths of a second. Where one ends for want of rounds the run is asked whether it shall end (it was
+ * Nobody can stop what a device was launched: so each launch may begin so many rounds alone as take some
+ * hundredths of a second. Where one ends for want of rounds the run is asked whether it shall end (it was
  * cancelled, its deadline has passed), and else the recording is launched again, from what was carried so
  * far. So an endless loop costs its own request alone.
  *

@@ -1,8 +1,8 @@
-/* tests/host_cuda/loops_test.c - While on a GPU: which loops go round there (core/run/device_loop.h), that they
- * give what they give on the host, to the last bit of their integers, and how they end.
+/* tests/host_cuda/loops_test.c - While on a GPU: which loops go round there (core/run/device_loop.h), that
+ * they give what they give on the host, and how they end.
  *
- * A loop carries i (int32), x and y (floats of x's shape). Its condition, and what a round makes of the three,
- * are text; the result is x, y and i as one vector.
+ * A loop carries i (int32), x and y (floats of x's shape). Its condition, and what a round makes of the
+ * three, are text; the result is x, y and i as one vector.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>

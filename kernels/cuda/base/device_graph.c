@@ -1,5 +1,5 @@
-/* kernels/cuda/base/device_graph.c - recordings: a stream that is captured, and the graph that comes of it; and
- * loops in them, each round a graph of its own, which is captured from a stream of its own.
+/* kernels/cuda/base/device_graph.c - recordings: a stream that is captured, and the graph that comes of it;
+ * and loops in them, each round a graph of its own, which is captured from a stream of its own.
  *
  *   stream   .. test -> [loop] -> ..          body   a round's work -> test
  *
