@@ -15,6 +15,7 @@
 #define TD_CORE_BASE_DEVICE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/base/status.h"
 
@@ -25,6 +26,14 @@ struct td_stream; /* opaque; NULL is the host's immediate stream */
 struct td_event;
 struct td_recording;
 struct td_launch; /* core/run/device_run.h: one kernel with its tensors */
+
+/* What a loop in recorded work goes by, all of it on the device. */
+struct td_device_loop {
+    const void *go;       /* a bool: the condition */
+    uint32_t *left;       /* [2]: rounds that may yet begin; and 1 where it ended for want of them, else 0 */
+    const int32_t *fault; /* n_faults words of launches that judge their inputs: one that is set ends it */
+    int n_faults;
+};
 
 struct td_device {
     enum td_device_kind kind;
@@ -86,6 +95,19 @@ struct td_device {
     TD_MUST enum td_code (*graph_launch)(const struct td_device *d, struct td_stream *stream,
                                          struct td_recording *r, struct td_err *err);
     void (*graph_free)(const struct td_device *d, struct td_recording *r);
+    /* A loop in recorded work (core/run/device_loop.h). loop_begin: *body is new, and what is queued on it is
+     * a round; l is looked at where the loop begins in stream, and at each round's end. What stream gets
+     * behind this call comes behind the loop. loop_carry: in a round, bytes for the next one, unless a fault
+     * is set: the launch that has set it is to find its inputs. loop_end closes body, whatever was queued.
+     * All three are NULL where a device has no such loops. */
+    TD_MUST enum td_code (*loop_begin)(const struct td_device *d, struct td_stream *stream,
+                                       const struct td_device_loop *l, struct td_stream **body,
+                                       struct td_err *err);
+    TD_MUST enum td_code (*loop_carry)(const struct td_device *d, struct td_stream *body,
+                                       const struct td_device_loop *l, void *to, const void *from,
+                                       size_t bytes, struct td_err *err);
+    TD_MUST enum td_code (*loop_end)(const struct td_device *d, struct td_stream *body,
+                                     const struct td_device_loop *l, struct td_err *err);
     /* which run of a plan at the same shapes is the first to be recorded, from 1; 0: none ever is */
     int graph_run;
 };

@@ -379,9 +379,10 @@ enum td_code td_plan_make(struct td_model *m, const struct td_graph *graph, cons
     }
     p->arena = arena;
     p->model = m;
+    atomic_init(&p->refs, 1);
     enum td_code rc = compile(p, graph, f, opts, err);
     if (rc) {
-        td_plan_free(p);
+        td_plan_unref(p);
         return rc;
     }
     TD_HOLDS(td_plan_check, p);

@@ -104,8 +104,8 @@ void td_callable_free(struct td_callable *f)
     for (int i = 0; i < f->n_concretes; i++) {
         free_concrete(f->concretes[i]);
     }
-    td_plan_free(f->plan);
-    td_plan_free(f->eager_plan);
+    td_plan_unref(f->plan);
+    td_plan_unref(f->eager_plan);
     pthread_mutex_destroy(&f->mu);
     td_free(f->name);
     td_free(f->feeds);
@@ -447,6 +447,13 @@ static enum td_code bind(struct td_callable *f, const struct td_tensor *const *i
     pthread_mutex_unlock(&f->mu);
     td_work_enter(before);
     return rc;
+}
+
+enum td_code td_callable_bind(struct td_callable *f, const struct td_tensor *const *in,
+                              const struct td_run *run, struct td_bound_plan **out, struct td_err *err)
+{
+    struct td_plan *plan;
+    return bind(f, in, run, &plan, out, err);
 }
 
 enum td_code td_callable_run_inside(struct td_callable *f, const struct td_tensor *const *in,

@@ -56,6 +56,7 @@ static enum td_code make_inner(struct td_model *m, const struct td_graph *graph,
 static const struct td_callable_calls calls = {.make = make_inner,
                                                .free = td_callable_free,
                                                .run_inside = td_callable_run_inside,
+                                               .bind = td_callable_bind,
                                                .function = td_model_function,
                                                .free_all = free_all};
 

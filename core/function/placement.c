@@ -149,9 +149,12 @@ static void place_bound(const struct td_model_opts *o, const struct td_bound_pla
     }
     td_select_notes_put(&b->passed_over, step, why, bytes);
     const size_t used = strlen(why);
-    if (td_stretch_has(b, step) && used + 1 < bytes) {
-        (void)snprintf(why + used, bytes - used, "%srecorded with its neighbours from run %d on",
-                       used > 0 ? "; " : "", o->device->graph_run);
+    const struct td_stretch *recorded = td_stretch_of(b, step);
+    if (recorded != NULL && used + 1 < bytes) {
+        (void)snprintf(why + used, bytes - used, "%s%s from run %d on", used > 0 ? "; " : "",
+                       recorded->loop ? "goes round on the device, where all of its steps run there,"
+                                      : "recorded with its neighbours",
+                       o->device->graph_run);
     }
 }
 

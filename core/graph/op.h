@@ -66,6 +66,9 @@ td_infer_fn td_infer_broadcast; /* out[0] = broadcast of in[0] and in[1] */
 td_infer_fn td_infer_scalar;    /* every output is a scalar */
 td_infer_fn td_infer_merge_all; /* all inputs compatible; out[0] = their merge (AddN) */
 
+/* Whether it is one of these: they ask for no input's value. */
+bool td_infer_is_by_shapes(td_infer_fn *fn);
+
 /* Checks for shape functions: INVALID_ARGUMENT naming the node, the input's name and shape, when the rank is
  * known and not `rank` / below `rank`. */
 TD_MUST enum td_code td_infer_rank(const struct td_infer *c, int i, int rank, struct td_err *err);
@@ -233,6 +236,9 @@ enum td_op_flags {
     /* has a result for all values of its float, complex and bool inputs: what it refuses are types, shapes,
      * and what integers say; so do element-wise ops, views and products, which need not say it */
     TD_OP_TOTAL = 1 << 25,
+    /* its shape function asks for no input's value; element-wise ops, and those whose shape function is one
+     * of core/graph/shape_infer.c's, need not say it */
+    TD_OP_BY_SHAPES = 1 << 26,
 };
 
 /* ------------------------------------------------------------------ what the compiler asks of an op

@@ -49,6 +49,12 @@ enum td_code td_infer_merge_all(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
+bool td_infer_is_by_shapes(td_infer_fn *fn)
+{
+    return fn == td_infer_same || fn == td_infer_broadcast || fn == td_infer_scalar ||
+           fn == td_infer_merge_all;
+}
+
 /* Name of input i in the op's signature ("input" when it has none). */
 static const char *input_name(const struct td_infer *c, int i)
 {

@@ -144,7 +144,9 @@ static bool evaluate(struct prop *x, const struct td_step *s)
 /* An integer scalar or vector not known yet is what shape functions judge by value: sizes, axes, counts. */
 static bool judges_values(const struct prop *x, const struct td_step *s)
 {
-    for (int i = 0; !(s->flags & TD_OP_ELEMENTWISE) && i < s->n_in; i++) {
+    const bool by_shapes = (s->flags & (TD_OP_ELEMENTWISE | TD_OP_BY_SHAPES)) != 0 ||
+                           (s->node->op != NULL && td_infer_is_by_shapes(s->node->op->infer));
+    for (int i = (s->flags & TD_OP_VIEW) ? 1 : 0; !by_shapes && i < s->n_in; i++) { /* bytes are shown */
         if (x->value[i] == NULL && td_bound_plan_judges(&x->in[i], x->p->dtype[s->in[i]])) {
             return true;
         }
@@ -267,6 +269,7 @@ static void destroy(struct td_bound_plan *l)
     td_free(l->workspace);
     td_free(l->region_cost);
     td_free(l->stretches);
+    td_plan_unref(l->plan);
     td_free(l);
 }
 
@@ -330,7 +333,7 @@ enum td_code td_bound_plan_new(const struct td_plan *p, const struct td_shape *f
     if (l == NULL) {
         return td_no_memory(err, sizeof *l, "bound plan");
     }
-    l->plan = p;
+    l->plan = td_plan_ref(p);
     atomic_init(&l->refs, 1);
     pthread_mutex_init(&l->mu, NULL);
     enum td_code rc = allocate(l, p) ? TD_OK : td_no_memory(err, sizeof *l, "bound plan");
@@ -363,7 +366,7 @@ enum td_code td_bound_walk_new(const struct td_plan *p, const struct td_shape *f
         td_free(l);
         return td_no_memory(err, sizeof *w, "walking a plan");
     }
-    l->plan = p;
+    l->plan = td_plan_ref(p);
     atomic_init(&l->refs, 1);
     pthread_mutex_init(&l->mu, NULL);
     w->x.l = l;

@@ -52,9 +52,10 @@ static inline bool td_step_on_device(enum td_step_mode mode)
     return mode >= TD_STEP_DEVICE;
 }
 
-/* Steps [first, end) (core/run/stretch.h). */
+/* Steps [first, end), or one that is a loop (core/run/stretch.h). */
 struct td_stretch {
     int first, end;
+    bool loop;
 };
 
 struct td_bound_plan {
@@ -71,7 +72,7 @@ struct td_bound_plan {
     struct td_region_cost *region_cost; /* n_regions: what their groups took */
     struct td_stretch *stretches;       /* n_stretches, ascending */
     int n_stretches;
-    bool uses_device;          /* some step's mode is a device one */
+    bool uses_device;          /* some step's mode is a device one, or a loop may go round there */
     size_t block_bytes, bytes; /* of a run's block; of the bound plan itself */
     atomic_int refs;
     uint64_t last_used; /* which use of the callable; guarded by its lock, as is */

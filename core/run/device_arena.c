@@ -26,8 +26,8 @@ struct planner {
 
 static int n_values(const struct planner *m)
 {
-    const struct td_step *last = &m->l->plan->steps[m->s->end - 1];
-    return last->out0 + last->n_out - m->first;
+    const struct td_step *last = m->s->end > m->s->first ? &m->l->plan->steps[m->s->end - 1] : NULL;
+    return last == NULL ? 0 : last->out0 + last->n_out - m->first;
 }
 
 static void keep(struct planner *m, int v, int until)
@@ -48,7 +48,7 @@ static void find_lifetimes(struct planner *m)
     }
     for (int k = m->s->end - 1; k >= m->s->first; k--) {
         const struct td_step *s = &p->steps[k];
-        if (m->l->mode[k] == TD_STEP_SKIP) {
+        if (!td_stretch_runs(m->l, k)) {
             continue;
         }
         const uint32_t judged = m->l->choice[k].kernel->judged;
@@ -119,7 +119,8 @@ static bool place_step(struct planner *m, int k, size_t low, struct td_device_ar
 enum td_code td_device_arena_plan(const struct td_bound_plan *l, const struct td_stretch *s, size_t reserved,
                                   struct td_device_arena *out, struct td_err *err)
 {
-    struct planner m = {.l = l, .s = s, .first = l->plan->steps[s->first].out0};
+    struct planner m = {
+        .l = l, .s = s, .first = s->end > s->first ? l->plan->steps[s->first].out0 : l->plan->n_values};
     const size_t most = (size_t)(n_values(&m) + s->end - s->first) + 1;
     *out = (struct td_device_arena){.bytes = reserved, .at = td_calloc(most, sizeof *out->at)};
     m.areas = td_calloc(most, sizeof *m.areas);
@@ -131,7 +132,7 @@ enum td_code td_device_arena_plan(const struct td_bound_plan *l, const struct td
         find_lifetimes(&m);
     }
     for (int k = s->first; k < s->end && rc == TD_OK; k++) {
-        if (l->mode[k] != TD_STEP_SKIP && !place_step(&m, k, reserved, out)) {
+        if (td_stretch_runs(l, k) && !place_step(&m, k, reserved, out)) {
             rc = td_fail(err, TD_RESOURCE_EXHAUSTED,
                          "the values of %d steps take more bytes than there can be", s->end - s->first);
         }

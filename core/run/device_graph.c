@@ -6,7 +6,8 @@
  * its launches they are copied to the run's own (core/run/device_faults.h).
  *
  * An input is a weight, whose address is recorded; or fixed with the shapes, and sent once; or the run's, and
- * copied for each launch. How a recording is made: core/run/device_record.c.
+ * copied for each launch. How a recording is made: core/run/device_record.c; loops:
+ * core/run/device_loop.h.
  *
  * Threads: all_mu guards the list of all, and who is busy; what is busy is its run's.
  *
@@ -19,6 +20,7 @@
 #include "core/base/list.h"
 #include "core/base/mem.h"
 #include "core/run/device_graph_impl.h"
+#include "core/run/device_loop.h"
 
 enum { MOST_WAIT = 1024 };
 
@@ -50,11 +52,12 @@ void td_recorded_drop(const struct td_device *d, struct td_recorded *r)
     for (int i = 0; i < r->n_judges; i++) {
         td_free(r->judges[i].in);
     }
+    td_recorded_loop_drop(d, r->loop);
     td_buffer_unref(r->arena);
     td_free(r->in);
     td_free(r->out);
     td_free(r->judges);
-    *r = (struct td_recorded){.of = r->of, .runs = r->runs, .due = r->due, .wait = r->wait};
+    *r = (struct td_recorded){.of = r->of, .runs = r->runs, .due = r->due, .wait = r->wait, .loop = r->loop};
 }
 
 /* It may be recorded again, after twice as many runs as the last time. */
@@ -102,6 +105,7 @@ void td_device_graphs_free(struct td_device_graphs *g)
     pthread_mutex_unlock(&all.mu);
     for (int i = 0; i < g->n; i++) {
         td_recorded_drop(g->device, &g->at[i]);
+        td_device_loop_free(g->at[i].loop);
     }
     td_free(g);
 }
@@ -159,32 +163,42 @@ static bool makes(const struct td_recorded *r, const struct td_plan *p, int v)
     return v >= p->steps[r->of.first].out0 && v < last->out0 + last->n_out;
 }
 
-/* What its launches may refuse, as if they had been queued one by one: words of the run's, and who asks. */
-static enum td_code expect_faults(struct td_frame *f, const struct td_plan *p, const struct td_recorded *r,
-                                  struct td_err *err)
+/* What of a judge's inputs the host has. */
+static const struct td_tensor *value_here(const struct td_frame *f, const struct td_plan *p,
+                                          const struct td_recorded *r, const struct td_recorded_judge *j,
+                                          int v)
+{
+    if (j->known != NULL) {
+        return j->known[v].dtype != TD_DTYPE_NONE ? &j->known[v] : NULL;
+    }
+    return makes(r, p, v) || f->dev->only_there[v] || f->slots[v].buf == NULL ? NULL : &f->slots[v];
+}
+
+enum td_code td_recorded_expect(struct td_frame *f, const struct td_plan *p, const struct td_recorded *r,
+                                struct td_err *err)
 {
     struct td_device_run *dev = f->dev;
     int32_t *words = NULL;
-    if (r->n_judges == 0) {
-        return TD_OK;
-    }
     for (int i = 0; i < r->n_judges; i++) {
         const struct td_recorded_judge *j = &r->judges[i];
-        struct td_launch launch = {.model = dev->model,
-                                   .node = j->step->node,
-                                   .kernel = j->kernel,
-                                   .in = j->in,
-                                   .n_in = j->step->n_in};
-        for (int k = 0; k < j->step->n_in; k++) {
-            const int v = j->step->in[k];
-            const struct td_tensor *slot = &f->slots[v];
-            dev->here[k] = makes(r, p, v) || dev->only_there[v] || slot->buf == NULL ? NULL : slot;
+        const int n = j->step->n_in;
+        struct td_launch launch = {
+            .model = dev->model, .node = j->step->node, .kernel = j->kernel, .in = j->in, .n_in = n};
+        const struct td_tensor **here = td_calloc((size_t)n + 1, sizeof *here);
+        if (here == NULL) {
+            return td_no_memory(err, (size_t)n, "what a recording refuses");
         }
-        TD_TRY(td_device_faults_add(dev->faults, &launch, dev->here, err));
+        for (int k = 0; k < n; k++) {
+            here[k] = value_here(f, p, r, j, j->step->in[k]);
+        }
+        const enum td_code rc = td_device_faults_add(dev->faults, &launch, here, err);
+        td_free(here);
+        TD_TRY(rc);
         words = words == NULL ? launch.fault : words;
     }
-    return dev->device->copy(dev->device, dev->stream, TD_COPY_ON_DEVICE, words, r->arena->data,
-                             (size_t)r->n_judges * sizeof *words, err);
+    return r->n_judges == 0 ? TD_OK
+                            : dev->device->copy(dev->device, dev->stream, TD_COPY_ON_DEVICE, words, r->words,
+                                                (size_t)r->n_judges * sizeof *words, err);
 }
 
 /* A result is in the arena, or in bytes of its own where it may outlive the run. */
@@ -211,45 +225,68 @@ static enum td_code place_result(struct td_frame *f, const struct td_plan *p,
     return TD_OK;
 }
 
-static enum td_code launch(struct td_frame *f, const struct td_bound_plan *l, const struct td_recorded *r,
-                           bool anywhere, struct td_err *err)
+static enum td_code place_results(struct td_frame *f, const struct td_plan *p, const struct td_recorded *r,
+                                  bool anywhere, struct td_err *err)
 {
-    struct td_device_run *dev = f->dev;
-    dev->queued = true;
-    TD_TRY(dev->device->graph_launch(dev->device, dev->stream, r->graph, err));
-    TD_TRY(expect_faults(f, l->plan, r, err));
     for (int i = 0; i < r->n_out; i++) {
-        TD_TRY(place_result(f, l->plan, &r->out[i], anywhere, err));
+        TD_TRY(place_result(f, p, &r->out[i], anywhere, err));
     }
     return TD_OK;
 }
 
-/* Words for what it may refuse. */
-static enum td_code make_room_for_faults(struct td_device_run *dev, const struct td_recorded *r,
-                                         struct td_err *err)
+enum td_code td_recorded_make_room(struct td_device_run *dev, int n_judges, struct td_err *err)
 {
-    if (r->n_judges > 0 && dev->faults != NULL && td_device_faults_left(dev->faults) < r->n_judges) {
+    if (n_judges > 0 && dev->faults != NULL && td_device_faults_left(dev->faults) < n_judges) {
         TD_TRY(td_device_run_wait(dev, err));
     }
-    return r->n_judges == 0 || dev->faults != NULL
+    return n_judges == 0 || dev->faults != NULL
                ? TD_OK
                : td_device_faults_new(dev->device, dev->stream, dev->event, &dev->faults, err);
 }
 
-static enum td_code launch_again(struct td_frame *f, const struct td_bound_plan *l,
-                                 const struct td_recorded *r, bool anywhere, struct td_err *err)
+static enum td_code give_all(struct td_frame *f, const struct td_recorded *r, struct td_err *err)
 {
-    TD_TRY(make_room_for_faults(f->dev, r, err));
     for (int i = 0; i < r->n_in; i++) {
         if (r->in[i].from == TD_FROM_GIVEN) {
             TD_TRY(td_recorded_give(f, &r->in[i], err));
         }
     }
-    return launch(f, l, r, anywhere, err);
+    return TD_OK;
 }
 
-enum td_code td_device_graph_run(struct td_frame *f, const struct td_bound_plan *l, int step, bool anywhere,
-                                 int *next, struct td_err *err)
+/* given: its inputs are in their places. */
+static enum td_code launch(struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r,
+                           bool given, const struct td_run *run, struct td_err *err)
+{
+    struct td_device_run *dev = f->dev;
+    TD_TRY(td_recorded_make_room(dev, r->n_judges, err));
+    TD_TRY(given ? TD_OK : give_all(f, r, err));
+    if (r->of.loop) {
+        TD_TRY(td_device_loop_run(f, r, run, err));
+    } else {
+        dev->queued = true;
+        TD_TRY(dev->device->graph_launch(dev->device, dev->stream, r->graph, err));
+        TD_TRY(td_recorded_expect(f, l->plan, r, err));
+    }
+    return place_results(f, l->plan, r, run->anywhere, err);
+}
+
+/* The recording is made now, where it can be. */
+static enum td_code make(struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r,
+                         const struct td_run *run, bool *made, struct td_err *err)
+{
+    bool never = false;
+    TD_TRY(r->of.loop ? td_device_loop_make(f, l, r, run, made, &never, err)
+                      : td_recorded_make(f, l, r, made, &never, err));
+    if (!*made) {
+        drop_for_now(f->dev->device, r);
+        r->due = never ? INT_MAX : r->due;
+    }
+    return TD_OK;
+}
+
+enum td_code td_device_graph_run(struct td_frame *f, const struct td_bound_plan *l, int step,
+                                 const struct td_run *run, int *next, struct td_err *err)
 {
     struct td_device_run *dev = f->dev;
     const int i = td_stretch_at(l, step);
@@ -264,7 +301,8 @@ enum td_code td_device_graph_run(struct td_frame *f, const struct td_bound_plan 
         set_busy(dev->graphs, true);
     }
     struct td_recorded *r = &dev->graphs->at[i];
-    bool made = r->arena != NULL, never;
+    bool made = r->arena != NULL;
+    const bool was_made = made;
     r->runs += r->runs < INT_MAX;
     if (made) { /* before it is looked at: no restart from here on */
         TD_TRY(td_device_run_stream(dev, err));
@@ -276,18 +314,10 @@ enum td_code td_device_graph_run(struct td_frame *f, const struct td_bound_plan 
     if (!made && r->runs < r->due) {
         return TD_OK;
     }
-    if (!made) {
-        TD_TRY(td_recorded_make(f, l, r, &made, &never, err));
-        if (!made) {
-            drop_for_now(dev->device, r);
-            r->due = never ? INT_MAX : r->due;
-            return TD_OK;
-        }
-        TD_TRY(make_room_for_faults(dev, r, err));
-        TD_TRY(launch(f, l, r, anywhere, err));
-    } else {
-        TD_TRY(launch_again(f, l, r, anywhere, err));
+    TD_TRY(made ? TD_OK : make(f, l, r, run, &made, err));
+    if (made) {
+        TD_TRY(launch(f, l, r, !was_made && !r->of.loop, run, err));
+        *next = r->of.end;
     }
-    *next = r->of.end;
     return TD_OK;
 }

@@ -24,11 +24,12 @@
 
 struct td_device_graphs;
 struct td_device_recorder;
+struct td_run;
 
 /* Queues the stretch that begins at step, by its recording: *next is the step behind it. *next is step where
- * none begins there or it is not recorded: nothing was queued. anywhere: as in struct td_run. */
+ * none begins there or it is not recorded: nothing was queued. */
 TD_MUST enum td_code td_device_graph_run(struct td_frame *f, const struct td_bound_plan *l, int step,
-                                         bool anywhere, int *next, struct td_err *err);
+                                         const struct td_run *run, int *next, struct td_err *err);
 /* The run is over, its work done and its values released; is_short: it had too little memory. */
 void td_device_graphs_leave(struct td_device_graphs *g, bool is_short); /* accepts NULL */
 void td_device_graphs_free(struct td_device_graphs *g);                 /* accepts NULL */

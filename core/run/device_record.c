@@ -10,13 +10,6 @@
 #include "core/run/device_arena.h"
 #include "core/run/device_graph_impl.h"
 
-struct td_device_recorder {
-    struct td_recorded *to;
-    struct td_stream *stream;
-    struct td_device_arena plan;
-    int next; /* of the plan's pieces */
-};
-
 /* ------------------------------------------------------------------ what goes in */
 
 static struct td_tensor place_at(struct td_buffer *arena, size_t at, const struct td_tensor *like)
@@ -43,23 +36,26 @@ static bool add_source(const struct td_frame *f, const struct td_bound_plan *l, 
     return !(dev->lasts[v] && dev->only_there[v]); /* a variable that is over there moves from run to run */
 }
 
-static enum td_code find_sources(const struct td_frame *f, const struct td_bound_plan *l,
-                                 struct td_recorded *r, bool *ok, struct td_err *err)
+enum td_code td_recorded_find(const struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r,
+                              bool *ok, struct td_err *err)
 {
     const struct td_plan *p = l->plan;
     bool *seen = td_calloc((size_t)p->n_values + 1, 1);
     if (seen == NULL) {
         return td_no_memory(err, (size_t)p->n_values, "what goes into a recording");
     }
-    int most = 0;
+    int most = p->n_fetches;
     *ok = true;
+    if (r->whole) {
+        memset(seen, true, (size_t)p->n_feeds);
+    }
     for (int k = r->of.first; k < r->of.end; k++) {
         most += p->steps[k].n_in;
     }
     r->in = td_calloc((size_t)most + 1, sizeof *r->in);
     for (int k = r->of.first; r->in != NULL && k < r->of.end; k++) {
         const struct td_step *s = &p->steps[k];
-        if (l->mode[k] == TD_STEP_SKIP) {
+        if (!td_stretch_runs(l, k)) {
             continue;
         }
         for (int i = 0; i < s->n_in; i++) {
@@ -71,6 +67,12 @@ static enum td_code find_sources(const struct td_frame *f, const struct td_bound
         }
         memset(seen + s->out0, true, (size_t)s->n_out);
     }
+    for (int i = 0; r->in != NULL && r->whole && i < p->n_fetches; i++) {
+        if (!seen[p->fetches[i]]) {
+            seen[p->fetches[i]] = true;
+            *ok &= add_source(f, l, r, p->fetches[i]);
+        }
+    }
     td_free(seen);
     return r->in != NULL ? TD_OK : td_no_memory(err, (size_t)most, "what goes into a recording");
 }
@@ -80,10 +82,8 @@ static const struct td_tensor *value_of(const struct td_frame *f, int v)
     return f->dev->at[v].buf != NULL ? &f->dev->at[v] : &f->slots[v];
 }
 
-/* Bytes of the arena before its outputs: sets where inputs are, once there is an arena. */
-static size_t place_sources(const struct td_frame *f, struct td_recorded *r, size_t words)
+size_t td_recorded_place(const struct td_frame *f, struct td_recorded *r, size_t at)
 {
-    size_t at = 2 * words;
     for (int i = 0; i < r->n_in; i++) {
         struct td_recorded_source *in = &r->in[i];
         const struct td_tensor *t = value_of(f, in->v);
@@ -114,7 +114,7 @@ enum td_code td_recorded_give(struct td_frame *f, const struct td_recorded_sourc
                              err);
 }
 
-static enum td_code take_weight(struct td_frame *f, struct td_recorded_source *in, struct td_err *err)
+enum td_code td_recorded_take_weight(struct td_frame *f, struct td_recorded_source *in, struct td_err *err)
 {
     struct td_device_run *dev = f->dev;
     const struct td_tensor *slot = &f->slots[in->v];
@@ -128,13 +128,12 @@ static enum td_code take_weight(struct td_frame *f, struct td_recorded_source *i
     return TD_OK;
 }
 
-/* Before steps are recorded: every input is where the recording reads it, and at[v] says so. */
-static enum td_code bring_sources(struct td_frame *f, struct td_recorded *r, struct td_err *err)
+enum td_code td_recorded_bring(struct td_frame *f, struct td_recorded *r, struct td_err *err)
 {
     for (int i = 0; i < r->n_in; i++) {
         struct td_recorded_source *in = &r->in[i];
         if (in->from == TD_FROM_WEIGHT) {
-            TD_TRY(take_weight(f, in, err));
+            TD_TRY(td_recorded_take_weight(f, in, err));
             continue;
         }
         TD_TRY(td_recorded_give(f, in, err));
@@ -160,45 +159,61 @@ void td_device_recorder_take(struct td_device_recorder *r, struct td_buffer **bu
 enum td_code td_device_recorder_judge(struct td_device_recorder *r, const struct td_step *s,
                                       struct td_launch *l, struct td_err *err)
 {
-    struct td_recorded_judge *j = &r->to->judges[r->to->n_judges];
-    *j = (struct td_recorded_judge){
-        .step = s, .kernel = l->kernel, .in = td_calloc((size_t)l->n_in + 1, sizeof *j->in)};
+    struct td_recorded_judge *j = &r->to->judges[r->judged];
+    l->fault = r->to->words + r->judged;
+    if (r->judged++ < r->to->n_judges) {
+        return TD_OK; /* a pass before has noted it */
+    }
+    *j = (struct td_recorded_judge){.step = s,
+                                    .kernel = l->kernel,
+                                    .in = td_calloc((size_t)l->n_in + 1, sizeof *j->in),
+                                    .known = r->known};
     if (j->in == NULL) {
         return td_no_memory(err, (size_t)l->n_in, "what a recording refuses");
     }
     memcpy(j->in, l->in, (size_t)l->n_in * sizeof *j->in);
-    l->fault = (int32_t *)r->to->arena->data + r->to->n_judges++;
+    r->to->n_judges++;
     return TD_OK;
 }
 
-static int count_judges(const struct td_bound_plan *l, const struct td_recorded *r)
+enum td_code td_recorded_judges(const struct td_bound_plan *l, struct td_recorded *r, int *n,
+                                struct td_err *err)
 {
-    int n = 0;
+    *n = 0;
     for (int k = r->of.first; k < r->of.end; k++) {
-        n += l->mode[k] != TD_STEP_SKIP && l->choice[k].kernel->judged != 0;
+        *n += td_stretch_runs(l, k) && l->choice[k].kernel->judged != 0;
     }
-    return n;
+    r->judges = td_calloc((size_t)*n + 1, sizeof *r->judges);
+    return r->judges != NULL ? TD_OK : td_no_memory(err, (size_t)*n, "what a recording refuses");
+}
+
+enum td_code td_recorded_steps(struct td_frame *f, const struct td_bound_plan *l,
+                               struct td_device_recorder *rec, struct td_err *err)
+{
+    enum td_code rc = TD_OK;
+    rec->next = rec->judged = 0;
+    f->dev->record = rec;
+    for (int k = rec->to->of.first; k < rec->to->of.end && rc == TD_OK; k++) {
+        const struct td_step *s = &l->plan->steps[k];
+        if (td_stretch_runs(l, k)) {
+            rc = td_device_run_launch(f, l->plan, s, &l->choice[k], &l->shape[s->out0], err);
+        }
+    }
+    f->dev->record = NULL;
+    return rc;
 }
 
 static enum td_code record_steps(struct td_frame *f, const struct td_bound_plan *l,
                                  struct td_device_recorder *rec, size_t words, struct td_err *err)
 {
     const struct td_device *d = f->dev->device;
-    const struct td_recorded *r = rec->to;
-    char *arena = r->arena->data;
+    char *arena = rec->to->arena->data;
     enum td_code rc = TD_OK;
     TD_TRY(d->graph_begin(d, &rec->stream, err));
-    f->dev->record = rec;
     if (words > 0) {
         rc = d->copy(d, rec->stream, TD_COPY_ON_DEVICE, arena, arena + words, words, err);
     }
-    for (int k = r->of.first; k < r->of.end && rc == TD_OK; k++) {
-        const struct td_step *s = &l->plan->steps[k];
-        if (l->mode[k] != TD_STEP_SKIP) {
-            rc = td_device_run_launch(f, l->plan, s, &l->choice[k], &l->shape[s->out0], err);
-        }
-    }
-    f->dev->record = NULL;
+    rc = rc ? rc : td_recorded_steps(f, l, rec, err);
     struct td_err ended = {0};
     const enum td_code end = d->graph_end(d, rec->stream, &rec->to->graph, &ended);
     return rc ? rc : end ? td_fail(err, end, "%s", ended.msg) : TD_OK;
@@ -240,21 +255,19 @@ static enum td_code fill_arena(struct td_frame *f, const struct td_bound_plan *l
 {
     struct td_device_run *dev = f->dev;
     static const char zeros[TD_DEVICE_FAULTS_MOST * sizeof(int32_t)];
-    const int n = count_judges(l, r);
+    int n;
+    TD_TRY(td_recorded_judges(l, r, &n, err));
     const size_t words = td_device_arena_aligned((size_t)n * sizeof(int32_t));
-    r->judges = td_calloc((size_t)n + 1, sizeof *r->judges);
-    if (r->judges == NULL) {
-        return td_no_memory(err, (size_t)n, "what a recording refuses");
-    }
-    TD_TRY(td_device_arena_plan(l, &r->of, place_sources(f, r, words), &rec->plan, err));
+    TD_TRY(td_device_arena_plan(l, &r->of, td_recorded_place(f, r, 2 * words), &rec->plan, err));
     TD_TRY(td_device_run_allocate(dev, rec->plan.bytes, &r->arena, err));
-    (void)place_sources(f, r, words);
+    r->words = r->arena->data;
+    (void)td_recorded_place(f, r, 2 * words);
     if (words > 0) {
         dev->queued = true;
         TD_TRY(dev->device->copy(dev->device, dev->stream, TD_COPY_TO_DEVICE, (char *)r->arena->data + words,
                                  zeros, words, err));
     }
-    TD_TRY(bring_sources(f, r, err));
+    TD_TRY(td_recorded_bring(f, r, err));
     TD_TRY(record_steps(f, l, rec, words, err));
     return note_results(f, l, r, err);
 }
@@ -267,7 +280,7 @@ enum td_code td_recorded_make(struct td_frame *f, const struct td_bound_plan *l,
     bool ok = true;
     *made = *never = false;
     TD_TRY(td_device_run_stream(f->dev, err));
-    enum td_code rc = find_sources(f, l, r, &ok, &why);
+    enum td_code rc = td_recorded_find(f, l, r, &ok, &why);
     rc = rc || !ok ? rc : fill_arena(f, l, r, &rec, &why);
     td_device_arena_fini(&rec.plan);
     if (rc == TD_OK && ok) {

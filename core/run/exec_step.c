@@ -524,7 +524,7 @@ static enum td_code run_stretch(struct td_exec *x, int k, int *next, struct td_e
     if (x->frame->dev == NULL || x->bound->n_stretches == 0 || x->run->opts->observe != NULL) {
         return TD_OK;
     }
-    TD_TRY(td_device_graph_run(x->frame, x->bound, k, x->run->anywhere, next, err));
+    TD_TRY(td_device_graph_run(x->frame, x->bound, k, x->run, next, err));
     for (int i = k; i < *next; i++) {
         if (x->bound->mode[i] != TD_STEP_SKIP) {
             release_values(x, &x->plan->steps[i]);

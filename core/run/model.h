@@ -22,6 +22,7 @@ struct td_callable;  /* opaque here: core/function/callable.h */
 struct td_precision; /* core/run/precision.h */
 struct td_device_weights;
 struct td_run;
+struct td_bound_plan;
 struct td_thread_pool;
 
 struct td_model_opts {
@@ -66,6 +67,9 @@ struct td_callable_calls {
     void (*free)(struct td_callable *f);
     TD_MUST enum td_code (*run_inside)(struct td_callable *f, const struct td_tensor *const *in,
                                        struct td_tensor *out, struct td_run *run, struct td_err *err);
+    /* f's plan at the shapes of these tensors, whose bytes nobody looks at: *out is a reference. */
+    TD_MUST enum td_code (*bind)(struct td_callable *f, const struct td_tensor *const *in,
+                                 const struct td_run *run, struct td_bound_plan **out, struct td_err *err);
     /* The callable of a library function, kept by the model. INVALID_ARGUMENT on another arity. */
     TD_MUST enum td_code (*function)(struct td_model *m, const char *name, int n_in, int n_out,
                                      struct td_callable **out, struct td_err *err);

@@ -10,10 +10,22 @@
 
 #include "core/base/mem.h"
 
-void td_plan_free(struct td_plan *p)
+/* Counting changes nothing that a plan says. */
+static atomic_int *refs_of(const struct td_plan *p)
 {
-    if (p != NULL) {
+    return &((struct td_plan *)(uintptr_t)p)->refs;
+}
+
+const struct td_plan *td_plan_ref(const struct td_plan *p)
+{
+    atomic_fetch_add_explicit(refs_of(p), 1, memory_order_relaxed);
+    return p;
+}
+
+void td_plan_unref(const struct td_plan *p)
+{
+    if (p != NULL && atomic_fetch_sub_explicit(refs_of(p), 1, memory_order_acq_rel) == 1) {
         td_arena_free(p->arena);
-        td_free(p);
+        td_free((struct td_plan *)(uintptr_t)p);
     }
 }

@@ -11,6 +11,8 @@
 #ifndef TD_CORE_RUN_PLAN_H
 #define TD_CORE_RUN_PLAN_H
 
+#include <stdatomic.h>
+
 #include "core/run/model.h"
 
 /* A range of steps that falls apart into groups that do not need each other
@@ -65,8 +67,11 @@ struct td_plan {
     int max_in, max_out;
     bool dead_values; /* has Switch / Merge */
     int graph_nodes;  /* of the IR before it became steps */
+    atomic_int refs;
 };
 
-void td_plan_free(struct td_plan *p);
+/* Plans are counted: those who bind them have a reference each, and a bound plan may outlive its callable. */
+const struct td_plan *td_plan_ref(const struct td_plan *p);
+void td_plan_unref(const struct td_plan *p); /* accepts NULL */
 
 #endif

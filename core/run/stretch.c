@@ -7,27 +7,39 @@
 #include "core/run/device_faults.h"
 #include "core/run/model.h"
 
-static bool is_fixed(const struct td_bound_plan *l, int v)
+bool td_stretch_is_same(const struct td_bound_plan *l, int k)
 {
-    const struct td_plan *p = l->plan;
-    return l->known[v].dtype != TD_DTYPE_NONE || (v >= p->first_const && v < p->first_const + p->n_consts);
+    const struct td_step *s = &l->plan->steps[k];
+    bool same = l->choice[k].kernel != NULL && (s->node->op->flags & TD_OP_DRAWS) == 0;
+    for (int i = 0; same && i < s->n_in; i++) {
+        same = !s->on_host[i] || td_stretch_is_fixed(l, s->in[i]);
+    }
+    return same;
 }
 
 static bool may_record(const struct td_bound_plan *l, int k)
 {
+    return l->mode[k] == TD_STEP_DEVICE && td_stretch_is_same(l, k);
+}
+
+/* Whether step k is a loop that carries numbers of known shapes. */
+static bool may_go_round(const struct td_bound_plan *l, int k)
+{
     const struct td_step *s = &l->plan->steps[k];
-    bool ok = l->mode[k] == TD_STEP_DEVICE && l->choice[k].kernel != NULL &&
-              (s->node->op->flags & TD_OP_DRAWS) == 0;
-    for (int i = 0; ok && i < s->n_in; i++) {
-        ok = !s->on_host[i] || is_fixed(l, s->in[i]);
+    bool may = s->node->op != NULL && s->node->op->branch.loop_body != NULL && l->mode[k] != TD_STEP_SKIP &&
+               !td_step_on_device(l->mode[k]) && s->deref == NULL && s->n_in > 0 && s->n_in == s->n_out;
+    for (int i = 0; may && i < s->n_in; i++) {
+        const int v = s->in[i];
+        may = td_shape_known(&l->shape[v]) && td_shape_count(&l->shape[v]) >= 0 && !l->plan->is_ref[v] &&
+              !td_dtype_is_object(l->plan->dtype[v]) && l->plan->dtype[v] == l->plan->dtype[s->out0 + i];
     }
-    return ok;
+    return may;
 }
 
 /* The longest from step on; *launches of it. */
 static struct td_stretch longest(const struct td_bound_plan *l, int step, int *launches)
 {
-    struct td_stretch s = {step, step};
+    struct td_stretch s = {.first = step, .end = step};
     int judged = 0;
     *launches = 0;
     for (int k = step; k < l->plan->n_steps; k++) {
@@ -44,13 +56,16 @@ static struct td_stretch longest(const struct td_bound_plan *l, int step, int *l
     return s;
 }
 
-static int walk(const struct td_bound_plan *l, struct td_stretch *out)
+static int walk(const struct td_bound_plan *l, bool loops, struct td_stretch *out)
 {
     int n = 0;
     for (int k = 0; k < l->plan->n_steps;) {
         int launches;
-        const struct td_stretch s = longest(l, k, &launches);
-        if (l->mode[k] != TD_STEP_SKIP && launches >= 2) {
+        struct td_stretch s = longest(l, k, &launches);
+        if (loops && may_go_round(l, k)) {
+            s = (struct td_stretch){.first = k, .end = k + 1, .loop = true};
+        }
+        if (l->mode[k] != TD_STEP_SKIP && (launches >= 2 || s.loop)) {
             if (out != NULL) {
                 out[n] = s;
             }
@@ -64,15 +79,17 @@ static int walk(const struct td_bound_plan *l, struct td_stretch *out)
 bool td_stretches_find(struct td_bound_plan *l)
 {
     const struct td_device *d = td_model_opts_of(l->plan->model)->device;
-    if (!l->uses_device || l->plan->dead_values || d == NULL || d->graph_run == 0 || d->graph_begin == NULL) {
+    if (l->plan->dead_values || d == NULL || d->graph_run == 0 || d->graph_begin == NULL) {
         return true;
     }
-    const int n = walk(l, NULL);
+    const bool loops = d->loop_begin != NULL;
+    const int n = walk(l, loops, NULL);
     l->stretches = td_calloc((size_t)n + 1, sizeof *l->stretches);
     if (l->stretches == NULL) {
         return false;
     }
-    l->n_stretches = walk(l, l->stretches);
+    l->n_stretches = walk(l, loops, l->stretches);
+    l->uses_device |= n > 0;
     return true;
 }
 
@@ -97,8 +114,8 @@ int td_stretch_at(const struct td_bound_plan *l, int step)
     return i >= 0 && l->stretches[i].first == step ? i : -1;
 }
 
-bool td_stretch_has(const struct td_bound_plan *l, int step)
+const struct td_stretch *td_stretch_of(const struct td_bound_plan *l, int step)
 {
     const int i = last_before(l, step);
-    return i >= 0 && step < l->stretches[i].end;
+    return i >= 0 && step < l->stretches[i].end ? &l->stretches[i] : NULL;
 }

@@ -6,6 +6,9 @@
  * on the host is known with the shapes. It has two launches at least, and judges at most as often as a run
  * has words for that (core/run/device_faults.h). Plans with dead values have none.
  *
+ * A loop is one by itself, where what it carries is numbers of known shapes and the device can record loops:
+ * whether this one can be is seen when it is to be (core/run/device_loop.h).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_RUN_STRETCH_H
 #define TD_CORE_RUN_STRETCH_H
@@ -16,8 +19,20 @@
 TD_MUST bool td_stretches_find(struct td_bound_plan *l);
 /* The number of the stretch that begins at step; -1: none does. */
 int td_stretch_at(const struct td_bound_plan *l, int step);
-/* Whether the step is in one. */
-bool td_stretch_has(const struct td_bound_plan *l, int step);
+/* The one that has the step; NULL: none has. */
+const struct td_stretch *td_stretch_of(const struct td_bound_plan *l, int step);
+/* Whether the step does something. */
+static inline bool td_stretch_runs(const struct td_bound_plan *l, int step)
+{
+    return l->mode[step] != TD_STEP_SKIP && l->choice[step].kernel != NULL;
+}
+/* Whether a step's kernel draws no random numbers, and what it reads on the host is known with the shapes. */
+bool td_stretch_is_same(const struct td_bound_plan *l, int step);
+/* Whether value v is known with the shapes. */
+static inline bool td_stretch_is_fixed(const struct td_bound_plan *l, int v)
+{
+    return l->known[v].dtype != TD_DTYPE_NONE;
+}
 /* Whether a step of mode DEVICE only gives its first input another shape: nothing is launched. */
 static inline bool td_stretch_hands_on(const struct td_bound_plan *l, int step)
 {

@@ -208,8 +208,8 @@ TEST(is_finite, ISFINITE, FINITE16, FINITEB16)
 #define ROW_EQUAL(op_name, op, number_fn)                                                                    \
     {                                                                                                        \
         .name = op_name, .sig = "(x:T, y:T) -> (z:bool) {T:type; incompatible_shape_error:bool=true}",       \
-        .permute = &td_permute_elementwise, .batchable = TD_BATCHABLE_NUMBER(number_fn),                     \
-        .grad = td_not_differentiable, .infer = infer_equal,                                                 \
+        .flags = TD_OP_BY_SHAPES, .permute = &td_permute_elementwise,                                        \
+        .batchable = TD_BATCHABLE_NUMBER(number_fn), .grad = td_not_differentiable, .infer = infer_equal,    \
         .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", SET_EQUAL})                                 \
     }
 #define ROW_LOGIC(op_name, op, rule)                                                                         \

@@ -27,7 +27,9 @@ struct grid {
     int device;
     uint64_t number; /* of the launch: what its draws depend on */
     std::atomic<uint64_t> next_block;
-    std::atomic<bool> wrong; /* a block was reported: the rest is left out */
+    std::atomic<bool> wrong;                   /* a block was reported: the rest is left out */
+    const void *replayed;                      /* the graph that it is launched by; NULL: none */
+    std::atomic<unsigned long long> condition; /* that it has set; 0: none */
 };
 
 enum class state { FRESH, READY, AT_BARRIER, AT_WARP, DONE };

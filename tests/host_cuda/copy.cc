@@ -75,6 +75,7 @@ std::shared_ptr<op> copy_op(rows r, residence to, residence from, bool captured)
 {
     auto o = std::make_shared<op>();
     o->what = "a copy";
+    o->hosts = to != residence::DEVICE || from != residence::DEVICE;
     list_rows(r.to, r.to_pitch, r, true, &o->uses);
     list_rows(const_cast<char *>(r.from), r.from_pitch, r, false, &o->uses);
     std::shared_ptr<void> staged;

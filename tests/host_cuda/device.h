@@ -31,6 +31,7 @@ struct op {
     std::string what;
     std::function<void()> run; /* on a stream's thread, loud, without the lock; empty: nothing */
     std::vector<use> uses;
+    bool hosts = false; /* the host has a part in it: a function, or memory of its own */
 };
 
 struct work {

@@ -1,10 +1,6 @@
 /* tests/host_cuda/graph.cc - capture: instead of being queued, a stream's work becomes a node that comes
  * after the stream's frontier; an event carries a frontier to another stream, which is then part of the
- * capture.
- *
- * A replay is one piece of work of the stream that it is launched to: the nodes one after the other, in the
- * order of capture, or in the debugging mode in any order that the dependencies permit. There two nodes that
- * use one memory without order are also reported, when the graph is instantiated.
+ * capture. What becomes of the graph: replay.cc.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/host_cuda/graph.h"
@@ -13,17 +9,6 @@
 
 #include <algorithm>
 
-struct CUgraph_st {
-    std::vector<host_cuda::node> nodes;
-};
-
-struct CUgraphExec_st {
-    std::shared_ptr<const std::vector<host_cuda::node>> nodes;
-    uint64_t n_launches = 0;
-    int device = 0;
-    bool gone = false; /* with the context that it was of */
-};
-
 namespace host_cuda
 {
 namespace
@@ -31,87 +16,27 @@ namespace
 
 /* Under mu. */
 auto &under_way = *new std::vector<std::shared_ptr<capture>>;
-auto &made = *new std::vector<CUgraphExec_st *>;
-
-/* Which nodes come before one, as flags; after[i] are those of node i. */
-typedef std::vector<std::vector<bool>> ancestors;
-
-ancestors find_ancestors(const std::vector<node> &nodes)
+/* Whether node n comes before another one, or is that. */
+bool is_before(const nodes &list, int n, int other)
 {
-    ancestors all(nodes.size(), std::vector<bool>(nodes.size()));
-    for (size_t i = 0; i < nodes.size(); i++) {
-        for (const int a : nodes[i].after) {
-            all[i][static_cast<size_t>(a)] = true;
-            for (size_t k = 0; k < i; k++) {
-                all[i][k] = all[i][k] || all[static_cast<size_t>(a)][k];
-            }
-        }
-    }
-    return all;
-}
-
-bool conflict(const op &a, const op &b)
-{
-    for (const use &u : a.uses) {
-        for (const use &v : b.uses) {
-            if ((u.writes || v.writes) && overlap(u, v)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-void check_order(const std::vector<node> &nodes)
-{
-    const ancestors before = find_ancestors(nodes);
-    for (size_t i = 0; config().debug && i < nodes.size(); i++) {
-        for (size_t k = 0; k < i; k++) {
-            if (!before[i][k] && conflict(*nodes[i].todo, *nodes[k].todo)) {
-                report(
-                    current_device(), cudaErrorIllegalAddress,
-                    text("a graph's node %zu (%s) and node %zu (%s) use one memory, and nothing orders them",
-                         k, nodes[k].todo->what.c_str(), i, nodes[i].todo->what.c_str()));
-                return;
-            }
-        }
-    }
+    return n == other || std::any_of(list[static_cast<size_t>(other)].after.begin(),
+                                     list[static_cast<size_t>(other)].after.end(),
+                                     [&](int a) { return a >= n && is_before(list, n, a); });
 }
 
 /* Whether every node of a frontier is in the origin's or before it. */
-bool is_joined(const capture &c, const ancestors &before, const std::vector<int> &frontier)
+bool is_joined(const capture &c, const std::vector<int> &frontier)
 {
     return std::all_of(frontier.begin(), frontier.end(), [&](int n) {
-        return std::any_of(c.origin->frontier.begin(), c.origin->frontier.end(), [&](int end) {
-            return end == n || before[static_cast<size_t>(end)][static_cast<size_t>(n)];
-        });
+        return std::any_of(c.origin->frontier.begin(), c.origin->frontier.end(),
+                           [&](int end) { return is_before(c.graph->nodes, n, end); });
     });
 }
 
 bool all_joined(const capture &c)
 {
-    const ancestors before = find_ancestors(c.nodes);
     return std::all_of(c.joined.begin(), c.joined.end(),
-                       [&](const CUstream_st *s) { return is_joined(c, before, s->frontier); });
-}
-
-/* Nodes one after the other; when the seed says so, not in the order of capture. */
-void replay(const std::vector<node> &nodes, uint64_t launch)
-{
-    std::vector<bool> done(nodes.size());
-    draws d(1, launch);
-    for (size_t n = 0; n < nodes.size(); n++) {
-        std::vector<size_t> may;
-        for (size_t i = 0; i < nodes.size() && (may.empty() || config().debug); i++) {
-            if (!done[i] && std::all_of(nodes[i].after.begin(), nodes[i].after.end(),
-                                        [&](int a) { return done[static_cast<size_t>(a)]; })) {
-                may.push_back(i);
-            }
-        }
-        const size_t chosen = may[d.below(may.size())];
-        nodes[chosen].todo->run();
-        done[chosen] = true;
-    }
+                       [&](const CUstream_st *s) { return is_joined(c, s->frontier); });
 }
 
 void leave_capture(CUstream_st *s)
@@ -128,9 +53,23 @@ cudaError_t capture_op(CUstream_st *s, const std::shared_ptr<const op> &todo)
     if (c->spoilt) {
         return cudaErrorStreamCaptureInvalidated;
     }
-    c->nodes.push_back({todo, s->frontier});
-    s->frontier = {static_cast<int>(c->nodes.size()) - 1};
+    if (c->into_body && todo->hosts) { /* a body has work of the device's alone */
+        return spoil_capture(s);
+    }
+    c->graph->nodes.push_back({todo, s->frontier, nullptr, {}, {}});
+    s->frontier = {static_cast<int>(c->graph->nodes.size()) - 1};
     return cudaSuccess;
+}
+
+CUgraphNode_st *node_of(CUgraph_st *g, int number)
+{
+    const auto at = std::find_if(g->names.begin(), g->names.end(),
+                                 [&](const CUgraphNode_st &n) { return n.number == number; });
+    if (at != g->names.end()) {
+        return &*at;
+    }
+    g->names.push_back({g, number});
+    return &g->names.back();
 }
 
 cudaError_t spoil_capture(CUstream_st *s)
@@ -151,16 +90,6 @@ void end_capture_of(const CUstream_st *s)
     const auto ends = std::remove_if(under_way.begin(), under_way.end(),
                                      [&](const std::shared_ptr<capture> &c) { return c->origin == s; });
     under_way.erase(ends, under_way.end());
-}
-
-void end_graphs(int device)
-{
-    for (CUgraphExec_st *const g : made) {
-        if (g->device == device) {
-            g->gone = true;
-            g->nodes = nullptr;
-        }
-    }
 }
 
 cudaError_t unsafe_in_capture()
@@ -208,21 +137,91 @@ using namespace host_cuda;
 
 extern "C" {
 
+static cudaError_t begin(cudaStream_t stream, enum cudaStreamCaptureMode mode, CUgraph_st *body)
+{
+    CUstream_st *const s = find_stream(stream);
+    if (s == nullptr) {
+        return cudaErrorInvalidResourceHandle;
+    }
+    if (s->legacy || s->capturing != nullptr) {
+        return s->legacy ? cudaErrorStreamCaptureUnsupported : cudaErrorIllegalState;
+    }
+    s->capturing = std::make_shared<capture>();
+    s->capturing->graph = body != nullptr ? body : new CUgraph_st;
+    s->capturing->into_body = body != nullptr;
+    s->capturing->origin = s;
+    s->capturing->mode = mode;
+    s->capturing->thread = std::this_thread::get_id();
+    under_way.push_back(s->capturing);
+    return cudaSuccess;
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+    return call([&](locked &) { return begin(stream, mode, nullptr); });
+}
+
+/* Here into the empty body of a conditional node alone. */
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *,
+                                          const cudaGraphEdgeData *, size_t n,
+                                          enum cudaStreamCaptureMode mode)
+{
+    return call([&](locked &) {
+        return graph == nullptr || graph->above == nullptr || n > 0 || !graph->nodes.empty()
+                   ? cudaErrorInvalidValue
+                   : begin(stream, mode, graph);
+    });
+}
+
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                                     unsigned long long *id, cudaGraph_t *graph,
+                                     const cudaGraphNode_t **nodes, const cudaGraphEdgeData **edges,
+                                     size_t *n)
 {
     return call([&](locked &) {
         CUstream_st *const s = find_stream(stream);
-        if (s == nullptr) {
-            return cudaErrorInvalidResourceHandle;
+        if (s == nullptr || status == nullptr || id != nullptr) {
+            return s == nullptr ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue;
         }
-        if (s->legacy || s->capturing != nullptr) {
-            return s->legacy ? cudaErrorStreamCaptureUnsupported : cudaErrorIllegalState;
+        capture *const c = s->capturing.get();
+        *status = c == nullptr ? cudaStreamCaptureStatusNone
+                  : c->spoilt  ? cudaStreamCaptureStatusInvalidated
+                               : cudaStreamCaptureStatusActive;
+        if (*status != cudaStreamCaptureStatusActive) {
+            return cudaSuccess;
         }
-        s->capturing = std::make_shared<capture>();
-        s->capturing->origin = s;
-        s->capturing->mode = mode;
-        s->capturing->thread = std::this_thread::get_id();
-        under_way.push_back(s->capturing);
+        c->told.clear();
+        for (const int i : s->frontier) {
+            c->told.push_back(node_of(c->graph, i));
+        }
+        *graph = c->graph;
+        *nodes = c->told.data();
+        *edges = nullptr;
+        *n = c->told.size();
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *nodes,
+                                                const cudaGraphEdgeData *edges, size_t n, unsigned flags)
+{
+    return call([&](locked &) {
+        CUstream_st *const s = find_stream(stream);
+        if (s == nullptr || edges != nullptr || flags > cudaStreamSetCaptureDependencies) {
+            return s == nullptr ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue;
+        }
+        if (s->capturing == nullptr) {
+            return cudaErrorIllegalState;
+        }
+        if (flags == cudaStreamSetCaptureDependencies) {
+            s->frontier.clear();
+        }
+        for (size_t i = 0; i < n; i++) {
+            if (nodes[i]->graph != s->capturing->graph) {
+                return cudaErrorInvalidValue;
+            }
+            s->frontier.push_back(nodes[i]->number);
+        }
         return cudaSuccess;
     });
 }
@@ -243,11 +242,15 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
         std::for_each(c->joined.begin(), c->joined.end(), leave_capture);
         leave_capture(s);
         under_way.erase(std::find(under_way.begin(), under_way.end(), c));
-        if (c->spoilt || !joined) {
-            return c->spoilt ? cudaErrorStreamCaptureInvalidated : cudaErrorStreamCaptureUnjoined;
+        if (!c->spoilt && joined) {
+            *graph = c->graph;
+            return cudaSuccess;
         }
-        *graph = new CUgraph_st{std::move(c->nodes)};
-        return cudaSuccess;
+        if (!c->into_body) {
+            forget_conditions(c->graph);
+            delete c->graph;
+        }
+        return c->spoilt ? cudaErrorStreamCaptureInvalidated : cudaErrorStreamCaptureUnjoined;
     });
 }
 
@@ -263,63 +266,5 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
                                           : cudaStreamCaptureStatusActive;
         return cudaSuccess;
     });
-}
-
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
-{
-    return call([&](locked &) {
-        if (exec == nullptr || graph == nullptr) {
-            return cudaErrorInvalidValue;
-        }
-        check_order(graph->nodes);
-        *exec = new CUgraphExec_st;
-        (*exec)->device = current_device();
-        made.push_back(*exec);
-        (*exec)->nodes = std::make_shared<const std::vector<node>>(graph->nodes);
-        return cudaSuccess;
-    });
-}
-
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
-{
-    return call([&](locked &) {
-        CUstream_st *const s = find_stream(stream);
-        if (s == nullptr || exec == nullptr) {
-            return s == nullptr ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue;
-        }
-        if (exec->gone) {
-            return used_when_gone("a graph");
-        }
-        if (s->capturing != nullptr) {
-            return spoil_capture(s);
-        }
-        auto o = std::make_shared<op>();
-        o->what = "a graph";
-        o->run = [nodes = exec->nodes, launch = exec->n_launches++] { replay(*nodes, launch); };
-        for (const node &n : *exec->nodes) {
-            o->uses.insert(o->uses.end(), n.todo->uses.begin(), n.todo->uses.end());
-        }
-        return submit(s, o);
-    });
-}
-
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
-{
-    const quiet q;
-    const locked l(mu);
-    if (exec == nullptr || exec->gone) {
-        return note(exec == nullptr ? cudaErrorInvalidValue : used_when_gone("a graph"));
-    }
-    made.erase(std::find(made.begin(), made.end(), exec));
-    delete exec;
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphDestroy(cudaGraph_t graph)
-{
-    const quiet q;
-    const locked l(mu);
-    delete graph;
-    return cudaSuccess;
 }
 }

@@ -13,6 +13,7 @@
  *   HOST_CUDA_OLD=99         the number of one that has compute capability 7.0
  *   HOST_CUDA_NO_STREAMS=99  the number of one where no stream can be made
  *   HOST_CUDA_RESETS=1       0: cudaDeviceReset does not help a device that has an error that stays
+ *   HOST_CUDA_CONDITIONS=1   0: graphs have no conditional nodes (cudaErrorNotSupported)
  *   HOST_CUDA_WORKERS=1      OS threads that share a grid's blocks
  *   HOST_CUDA_DEBUG=0        1: the debugging mode
  *   HOST_CUDA_SEED=1         what the debugging mode draws from
@@ -28,7 +29,8 @@
  *   - reports work on freed memory when it is queued, and a write to it when the device is next waited for;
  *   - denies host threads the device's memory, where the processor has protection keys.
  * Always reported: an overwritten red zone around an allocation (when it is freed) or behind dynamic shared
- * memory, a barrier that not all threads come to, a shuffle from a thread that is not in the mask.
+ * memory, a barrier that not all threads come to, a shuffle from a thread that is not in the mask, and what
+ * is wrong with a graph's conditions (condition.cc).
  *
  * cudaDeviceReset ends what there is of the device: streams, events, graphs that were instantiated, memory,
  * and pinned memory that was allocated while the device was the thread's. Whoever uses one of these

@@ -4,6 +4,7 @@
  *   host_cuda_broken NAME [right]      with "right": the same program without its fault, which nobody reports
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "tests/host_cuda/capture_loop.h"
 #include "tests/host_cuda/host_cuda.h"
 #include "tests/host_cuda/kernel_macros.h"
 #include "tests/host_cuda/run_kernels.h"
@@ -264,6 +265,68 @@ static void unordered_graph()
     cudaEventDestroy(e);
 }
 
+static __global__ void say(cudaGraphConditionalHandle h, unsigned value)
+{
+    if (threadIdx.x == 0 || value > 1) {
+        cudaGraphSetConditional(h, value > 0 && threadIdx.x == 0);
+    }
+}
+
+static cudaError_t run_say(cudaGraphConditionalHandle h, unsigned value, cudaStream_t s)
+{
+    void *args[] = {&h, &value};
+    return cudaLaunchKernel(say, dim3(1), dim3(2), args, 0, s);
+}
+
+/* A graph with a loop, which the first kernel says to begin; each round says to end it. */
+static void run_loop(unsigned begins, bool is_said, bool ends, cudaGraphConditionalHandle *h)
+{
+    cudaStream_t s;
+    int *const y = new_array<int>(10);
+    CHECK_CUDA(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    CHECK_CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
+    *h = capture_handle(s);
+    if (is_said) {
+        CHECK_CUDA(run_say(*h, begins, s));
+    }
+    const cudaStream_t body = capture_body(s, *h, cudaGraphCondTypeWhile);
+    CHECK_CUDA(run_touch(y, 0, body));
+    if (ends) {
+        CHECK_CUDA(run_say(*h, 0, body));
+    }
+    end_body(body);
+    cudaGraphLaunch(end_graph(s), s);
+    cudaStreamSynchronize(s);
+}
+
+static void condition_twice()
+{
+    cudaGraphConditionalHandle h;
+    run_loop(right ? 1 : 2, true, true, &h);
+}
+
+static void condition_not_set()
+{
+    cudaGraphConditionalHandle h;
+    run_loop(1, right, true, &h);
+}
+
+static void endless_loop()
+{
+    cudaGraphConditionalHandle h;
+    run_loop(1, true, right, &h);
+}
+
+static void condition_from_elsewhere()
+{
+    cudaGraphConditionalHandle h;
+    run_loop(1, true, true, &h);
+    if (!right) {
+        CHECK_CUDA(run_say(h, 1, nullptr));
+    }
+    cudaDeviceSynchronize();
+}
+
 /* What was made before a reset; right: before it alone. */
 static void reset_before(void (*use)())
 {
@@ -331,6 +394,10 @@ int main(int argc, char **argv)
         {"divergent_barrier", divergent_barrier},
         {"shuffle_out_of_mask", shuffle_out_of_mask},
         {"unordered_graph", unordered_graph},
+        {"condition_twice", condition_twice},
+        {"condition_not_set", condition_not_set},
+        {"condition_from_elsewhere", condition_from_elsewhere},
+        {"endless_loop", endless_loop},
         {"stream_of_a_reset", stream_of_a_reset},
         {"event_of_a_reset", event_of_a_reset},
         {"graph_of_a_reset", graph_of_a_reset},

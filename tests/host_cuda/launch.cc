@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/host_cuda/block.h"
 #include "tests/host_cuda/device.h"
+#include "tests/host_cuda/graph.h"
 #include "tests/host_cuda/memory.h"
 #include "tests/host_cuda/reports.h"
 #include "tests/host_cuda/settings.h"
@@ -111,7 +112,7 @@ void check_pointers(int device, const kernel_facts &k, const op &o)
 void run_launch(const kernel_type &type, const std::shared_ptr<const char> &values, const launch_shape &shape,
                 moment where) /* stream: the device; place: the launch's number */
 {
-    grid g = {type, values, shape, where.stream, where.place, {0}, {false}};
+    grid g = {type, values, shape, where.stream, where.place, {0}, {false}, graph_of_thread(), {0}};
     run_grid(&g);
 }
 

@@ -352,6 +352,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *data)
         }
         auto o = std::make_shared<op>();
         o->what = "a host function";
+        o->hosts = true;
         o->run = [fn, data] { fn(data); };
         return submit(s, o);
     });

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/base/libraries.h"
+#include "kernels/cuda/base/loop.h"
 #include "kernels/cuda/base/made.h"
 
 void td_cuda_libraries_open(int device, bool tf32, uint64_t limit, struct td_cuda_libraries *out)
@@ -53,6 +54,47 @@ int td_cuda_capture_end(int device, struct td_cuda_stream *stream, struct td_cud
     (void)stream;
     *out = NULL;
     return device + 1;
+}
+
+int td_cuda_loop_condition(int device, struct td_cuda_stream *stream, uint64_t *condition)
+{
+    (void)stream;
+    *condition = 0;
+    return device + 1;
+}
+
+int td_cuda_loop_open(int device, struct td_cuda_stream *stream, uint64_t condition,
+                      struct td_cuda_stream *body)
+{
+    (void)stream;
+    (void)condition;
+    (void)body;
+    return device + 1;
+}
+
+int td_cuda_loop_close(int device, struct td_cuda_stream *body)
+{
+    (void)body;
+    return device + 1;
+}
+
+int td_cuda_loop_test(uint64_t condition, const struct td_cuda_loop *l, struct td_cuda_stream *stream)
+{
+    (void)condition;
+    (void)l;
+    (void)stream;
+    return 1;
+}
+
+int td_cuda_loop_carry(const struct td_cuda_loop *l, void *to, const void *from, size_t bytes,
+                       struct td_cuda_stream *stream)
+{
+    (void)l;
+    (void)to;
+    (void)from;
+    (void)bytes;
+    (void)stream;
+    return 1;
 }
 
 int td_cuda_graph_launch(int device, struct td_cuda_graph *graph, struct td_cuda_stream *stream)

@@ -69,8 +69,7 @@ enum td_code td_cuda_fail(int error, const char *what, struct td_err *err)
     return td_fail(err, code, "%s: %s (%s)", what, td_cuda_error_text(error), td_cuda_error_name(error));
 }
 
-/* Of a call on the device: an error that stays is remembered. */
-static enum td_code checked(struct cuda_device *d, int error, const char *what, struct td_err *err)
+enum td_code td_cuda_device_checked(struct cuda_device *d, int error, const char *what, struct td_err *err)
 {
     if (error != 0 && td_cuda_is_sticky(error)) {
         atomic_store(&d->lost, error);
@@ -79,7 +78,7 @@ static enum td_code checked(struct cuda_device *d, int error, const char *what, 
     return rc ? td_err_wrap(err, "%s", d->name) : TD_OK;
 }
 
-static enum td_code alive(struct cuda_device *d, struct td_err *err)
+enum td_code td_cuda_device_alive(struct cuda_device *d, struct td_err *err)
 {
     const int lost = atomic_load(&d->lost);
     TD_FAIL_IF(lost != 0, err, UNAVAILABLE, "%s is out of service since an error of CUDA's: %s (%s)", d->name,
@@ -87,9 +86,7 @@ static enum td_code alive(struct cuda_device *d, struct td_err *err)
     return TD_OK;
 }
 
-/* Before a call of CUDA's by somebody who may have no stream open, about what is of this context. False: it
- * is gone, or of no use to this process, and CUDA need not be asked. */
-static bool enter(struct cuda_device *d, unsigned context)
+bool td_cuda_device_enter(struct cuda_device *d, unsigned context)
 {
     pthread_mutex_lock(&d->mu);
     const bool works = context == atomic_load(&d->context) && atomic_load(&d->lost) == 0;
@@ -98,7 +95,7 @@ static bool enter(struct cuda_device *d, unsigned context)
     return works;
 }
 
-static void leave(struct cuda_device *d)
+void td_cuda_device_leave(struct cuda_device *d)
 {
     pthread_mutex_lock(&d->mu);
     d->calls--;
@@ -159,7 +156,7 @@ static enum td_code allocate(const struct td_device *dev, struct td_stream *stre
     TD_FAIL_IF(bytes > SIZE_MAX - GRAIN, err, RESOURCE_EXHAUSTED, "%s: %zu bytes are more than there can be",
                d->name, bytes);
     const size_t whole = whole_bytes(bytes);
-    TD_TRY(alive(d, err));
+    TD_TRY(td_cuda_device_alive(d, err));
     TD_TRY(charge(d, stream, whole, err));
     int error = td_cuda_allocate(d->number, stream->at, whole, out);
     if (td_cuda_is_memory(error)) {
@@ -168,7 +165,7 @@ static enum td_code allocate(const struct td_device *dev, struct td_stream *stre
     }
     if (error != 0) {
         discharge(d, whole);
-        return checked(d, error, "allocating", err);
+        return td_cuda_device_checked(d, error, "allocating", err);
     }
     return TD_OK;
 }
@@ -179,9 +176,10 @@ static void release(const struct td_device *dev, void *p, size_t bytes, struct t
     struct cuda_device *d = self(dev);
     const uint64_t whole = whole_bytes(bytes);
     struct td_err ignored = {0};
-    if (enter(d, context)) {
-        (void)checked(d, td_cuda_free(d->number, stream == NULL ? NULL : stream->at, p), "freeing", &ignored);
-        leave(d);
+    if (td_cuda_device_enter(d, context)) {
+        (void)td_cuda_device_checked(d, td_cuda_free(d->number, stream == NULL ? NULL : stream->at, p),
+                                     "freeing", &ignored);
+        td_cuda_device_leave(d);
     }
     pthread_mutex_lock(&d->mu);
     if (context != context_of(dev)) {
@@ -220,12 +218,13 @@ static enum td_code copy(const struct td_device *dev, struct td_stream *stream, 
                                               [TD_COPY_TO_HOST] = TD_CUDA_TO_HOST,
                                               [TD_COPY_ON_DEVICE] = TD_CUDA_ON_DEVICE};
     struct cuda_device *d = self(dev);
-    TD_TRY(alive(d, err));
+    TD_TRY(td_cuda_device_alive(d, err));
     TD_FAIL_IF(stream->records && which != TD_COPY_ON_DEVICE, err, FAILED_PRECONDITION,
                "%s: a copy from or to the host cannot be recorded", d->name);
     atomic_fetch_add_explicit(&d->copies[which], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&d->copied[which], bytes, memory_order_relaxed);
-    return checked(d, td_cuda_copy(d->number, stream->at, kinds[which], dst, src, bytes), "copying", err);
+    return td_cuda_device_checked(d, td_cuda_copy(d->number, stream->at, kinds[which], dst, src, bytes),
+                                  "copying", err);
 }
 
 enum td_code td_cuda_send(const struct td_call *c, const struct td_tensor *here, void *there,
@@ -241,8 +240,8 @@ static enum td_code launch(const struct td_device *dev, struct td_stream *stream
                            struct td_err *err)
 {
     struct cuda_device *d = self(dev);
-    TD_TRY(alive(d, err));
-    TD_TRY(checked(d, td_cuda_use(d->number), "choosing the device", err));
+    TD_TRY(td_cuda_device_alive(d, err));
+    TD_TRY(td_cuda_device_checked(d, td_cuda_use(d->number), "choosing the device", err));
     if (stream->records) { /* it is one run's alone */
         stream->recorded++;
     } else {
@@ -267,7 +266,9 @@ static struct td_stream *least_used(const struct cuda_device *d)
 /* Under mu: CUDA's, where this context has none yet. */
 static enum td_code renew(struct cuda_device *d, struct td_stream *s, struct td_err *err)
 {
-    return s->at != NULL ? TD_OK : checked(d, td_cuda_stream_new(d->number, &s->at), "opening a stream", err);
+    return s->at != NULL
+               ? TD_OK
+               : td_cuda_device_checked(d, td_cuda_stream_new(d->number, &s->at), "opening a stream", err);
 }
 
 /* Under mu. */
@@ -294,8 +295,8 @@ static enum td_code stream_open(const struct td_device *dev, struct td_stream **
     struct cuda_device *d = self(dev);
     pthread_mutex_lock(&d->mu);
     struct td_stream *s = least_used(d);
-    enum td_code rc =
-        alive(d, err); /* under mu: none is opened any more once the device was seen to be lost */
+    enum td_code rc = td_cuda_device_alive(
+        d, err); /* under mu: none is opened any more once the device was seen to be lost */
     rc = rc ? rc : s == NULL ? add_stream(d, &s, err) : renew(d, s, err);
     if (rc == TD_OK) {
         s->users++;
@@ -318,7 +319,7 @@ static void stream_close(const struct td_device *dev, struct td_stream *s)
 static enum td_code event_open(const struct td_device *dev, struct td_event **out, struct td_err *err)
 {
     struct cuda_device *d = self(dev);
-    TD_TRY(alive(d, err));
+    TD_TRY(td_cuda_device_alive(d, err));
     pthread_mutex_lock(&d->mu);
     struct td_event *e = d->events;
     d->events = e != NULL ? e->next : NULL;
@@ -352,7 +353,7 @@ static enum td_code make_event(struct cuda_device *d, struct td_event *e, struct
     }
     e->at = NULL;
     e->context = context;
-    return checked(d, td_cuda_event_new(d->number, &e->at), "making an event", err);
+    return td_cuda_device_checked(d, td_cuda_event_new(d->number, &e->at), "making an event", err);
 }
 
 static enum td_code event_record(const struct td_device *dev, struct td_stream *stream,
@@ -365,7 +366,8 @@ static enum td_code event_record(const struct td_device *dev, struct td_stream *
     event->freed = stream->freed;
     pthread_mutex_unlock(&d->mu);
     rc = rc ? rc
-            : checked(d, td_cuda_event_record(d->number, event->at, stream->at), "recording an event", err);
+            : td_cuda_device_checked(d, td_cuda_event_record(d->number, event->at, stream->at),
+                                     "recording an event", err);
     if (rc) {
         (void)td_cuda_stream_wait(d->number, stream->at);
     }
@@ -377,83 +379,11 @@ static enum td_code event_wait(const struct td_device *dev, struct td_event *eve
     struct cuda_device *d = self(dev);
     TD_FAIL_IF(event->context != atomic_load(&d->context), err, UNAVAILABLE,
                "%s was restarted, and what was queued there before is gone", d->name);
-    TD_TRY(checked(d, td_cuda_event_wait(d->number, event->at), "waiting for the GPU", err));
+    TD_TRY(td_cuda_device_checked(d, td_cuda_event_wait(d->number, event->at), "waiting for the GPU", err));
     pthread_mutex_lock(&d->mu);
     has_freed(d, event->stream, event->freed);
     pthread_mutex_unlock(&d->mu);
     return TD_OK;
-}
-
-/* ------------------------------------------------------------------ graphs */
-
-static enum td_code graph_begin(const struct td_device *dev, struct td_stream **stream, struct td_err *err)
-{
-    struct cuda_device *d = self(dev);
-    struct td_stream *s = td_calloc(1, sizeof *s);
-    if (s == NULL) {
-        return td_no_memory(err, sizeof *s, "a stream");
-    }
-    *s = (struct td_stream){.device = d, .records = true};
-    enum td_code rc = alive(d, err);
-    rc = rc ? rc : checked(d, td_cuda_stream_new(d->number, &s->at), "opening a stream", err);
-    if (rc) {
-        td_free(s);
-        return rc;
-    }
-    rc = checked(d, td_cuda_capture_begin(d->number, s->at), "recording a graph", err);
-    if (rc) {
-        (void)td_cuda_stream_free(s->at);
-        td_free(s);
-        return rc;
-    }
-    *stream = s;
-    return TD_OK;
-}
-
-static enum td_code graph_end(const struct td_device *dev, struct td_stream *s, struct td_recording **out,
-                              struct td_err *err)
-{
-    struct cuda_device *d = self(dev);
-    struct td_recording *r = td_calloc(1, sizeof *r);
-    struct td_cuda_graph *graph = NULL;
-    enum td_code rc = checked(d, td_cuda_capture_end(d->number, s->at, &graph), "recording a graph", err);
-    if (rc == TD_OK && r == NULL) {
-        (void)td_cuda_graph_free(d->number, graph);
-        rc = td_no_memory(err, sizeof *r, "a graph");
-    }
-    if (rc == TD_OK) {
-        *r = (struct td_recording){.at = graph, .kernels = s->recorded, .context = context_of(dev)};
-        atomic_fetch_add(&d->graphs, 1);
-        atomic_fetch_add(&d->graphs_made, 1);
-    } else {
-        td_free(r);
-        r = NULL;
-    }
-    (void)td_cuda_stream_free(s->at);
-    td_free(s);
-    *out = r;
-    return rc;
-}
-
-static enum td_code graph_launch(const struct td_device *dev, struct td_stream *stream,
-                                 struct td_recording *r, struct td_err *err)
-{
-    struct cuda_device *d = self(dev);
-    TD_TRY(alive(d, err));
-    atomic_fetch_add_explicit(&d->graph_launches, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&d->launches, r->kernels, memory_order_relaxed);
-    return checked(d, td_cuda_graph_launch(d->number, r->at, stream->at), "launching a graph", err);
-}
-
-static void graph_free(const struct td_device *dev, struct td_recording *r)
-{
-    struct cuda_device *d = self(dev);
-    if (enter(d, r->context)) {
-        (void)td_cuda_graph_free(d->number, r->at); /* an error that stays shows again in the next call */
-        leave(d);
-    }
-    atomic_fetch_sub(&d->graphs, 1);
-    td_free(r);
 }
 
 /* ------------------------------------------------------------------ the device */
@@ -515,11 +445,8 @@ enum td_code td_cuda_device_open(const struct td_device_opts *o, struct td_devic
                                  .event_wait = event_wait,
                                  .pin = o->pinned > 0 ? pin : NULL,
                                  .unpin = o->pinned > 0 ? unpin : NULL,
-                                 .graph_begin = graph_begin,
-                                 .graph_end = graph_end,
-                                 .graph_launch = graph_launch,
-                                 .graph_free = graph_free,
                                  .graph_run = o->graph_run};
+    td_cuda_device_record(&d->base);
     *out = &d->base;
     return TD_OK;
 }

@@ -1,4 +1,5 @@
-/* kernels/cuda/base/device_impl.h - a GPU's state, as device.c runs on it and device_restart.c makes it anew.
+/* kernels/cuda/base/device_impl.h - a GPU's state, as device.c runs on it, device_graph.c records
+ * on it, and device_restart.c makes it anew.
  *
  * What is of a context carries its number: streams and events are made again in the next one when somebody
  * wants them, memory and recordings are gone, and nobody asks CUDA about these. The number changes under mu,
@@ -22,6 +23,9 @@ struct td_stream {
     struct cuda_device *device;
     bool records;      /* it is a graph's, and on no list */
     uint64_t recorded; /* kernels of that */
+    /* of a loop's rounds: CUDA's number of what decides on them, and the stream that the loop is in */
+    uint64_t condition;
+    struct td_stream *around;
     int users;
     uint64_t freed, gone; /* gone <= freed */
     struct td_stream *next;
@@ -61,5 +65,15 @@ struct cuda_device {
     int n_streams;
     struct td_event *events; /* idle */
 };
+
+/* Of a call on the device: an error that stays is remembered. */
+enum td_code td_cuda_device_checked(struct cuda_device *d, int error, const char *what, struct td_err *err);
+enum td_code td_cuda_device_alive(struct cuda_device *d, struct td_err *err);
+/* Before a call of CUDA's by somebody who may have no stream open, about what is of this context. False: it
+ * is gone, or of no use to this process, and CUDA need not be asked. */
+bool td_cuda_device_enter(struct cuda_device *d, unsigned context);
+void td_cuda_device_leave(struct cuda_device *d);
+/* Gives it the functions that record. (device_graph.c) */
+void td_cuda_device_record(struct td_device *d);
 
 #endif

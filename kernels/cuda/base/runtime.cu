@@ -228,6 +228,69 @@ int td_cuda_capture_end(int device, td_cuda_stream *stream, td_cuda_graph **out)
     return error;
 }
 
+#if CUDART_VERSION >= 13000 /* a graph's edges have data */
+#define NO_EDGE_DATA nullptr,
+#else
+#define NO_EDGE_DATA
+#endif
+
+/* The graph that the stream is recorded to, and the nodes that the next one comes after. */
+static cudaError_t recorded(cudaStream_t s, cudaGraph_t *graph, const cudaGraphNode_t **after, size_t *n)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+#if CUDART_VERSION >= 13000
+    const cudaGraphEdgeData *edges;
+    const cudaError_t error = cudaStreamGetCaptureInfo(s, &status, nullptr, graph, after, &edges, n);
+#else
+    const cudaError_t error = cudaStreamGetCaptureInfo(s, &status, nullptr, graph, after, n);
+#endif
+    return error == cudaSuccess && status != cudaStreamCaptureStatusActive ? cudaErrorStreamCaptureInvalidated
+                                                                           : error;
+}
+
+int td_cuda_loop_condition(int device, td_cuda_stream *stream, uint64_t *condition)
+{
+    cudaGraph_t graph;
+    const cudaGraphNode_t *after;
+    size_t n;
+    cudaGraphConditionalHandle made = 0;
+    int error = on(device, [&] { return recorded(of(stream), &graph, &after, &n); });
+    error =
+        error != 0 ? error : on(device, [&] { return cudaGraphConditionalHandleCreate(&made, graph, 0, 0); });
+    *condition = made;
+    return error;
+}
+
+int td_cuda_loop_open(int device, td_cuda_stream *stream, uint64_t condition, td_cuda_stream *body)
+{
+    cudaGraph_t graph;
+    const cudaGraphNode_t *after;
+    size_t n;
+    cudaGraphNode_t loop;
+    struct cudaGraphNodeParams p = {};
+    p.type = cudaGraphNodeTypeConditional;
+    p.conditional.handle = condition;
+    p.conditional.type = cudaGraphCondTypeWhile;
+    p.conditional.size = 1;
+    int error = on(device, [&] { return recorded(of(stream), &graph, &after, &n); });
+    error = error != 0
+                ? error
+                : on(device, [&] { return cudaGraphAddNode(&loop, graph, after, NO_EDGE_DATA n, &p); });
+    error = error != 0 ? error : on(device, [&] {
+        return cudaStreamUpdateCaptureDependencies(of(stream), &loop, NO_EDGE_DATA 1,
+                                                   cudaStreamSetCaptureDependencies);
+    });
+    return error != 0 ? error : on(device, [&] {
+        return cudaStreamBeginCaptureToGraph(of(body), p.conditional.phGraph_out[0], nullptr, nullptr, 0,
+                                             cudaStreamCaptureModeRelaxed);
+    });
+}
+
+int td_cuda_loop_close(int device, td_cuda_stream *body)
+{
+    cudaGraph_t graph = nullptr; /* the loop's own */
+    return on(device, [&] { return cudaStreamEndCapture(of(body), &graph); });
+}
 int td_cuda_graph_launch(int device, td_cuda_graph *graph, td_cuda_stream *stream)
 {
     return on(device, [&] { return cudaGraphLaunch(reinterpret_cast<cudaGraphExec_t>(graph), of(stream)); });

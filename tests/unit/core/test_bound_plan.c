@@ -28,7 +28,7 @@ static void lay_out(const char *fetch, int64_t n)
 static void end(void)
 {
     td_bound_plan_unref(bound);
-    td_plan_free(plan);
+    td_plan_unref(plan);
     td_model_unref(model);
     made_end(&m);
 }

@@ -47,7 +47,7 @@ static void make(struct made *m, int64_t n)
     m->bound.mode = m->mode;
 }
 
-static const struct td_stretch all = {0, STEPS};
+static const struct td_stretch all = {.first = 0, .end = STEPS};
 
 TEST(values_that_are_over_give_their_bytes_on)
 {

@@ -36,7 +36,7 @@ static void make_plan(void)
 static void end(void)
 {
     td_bound_plan_unref(bound);
-    td_plan_free(plan);
+    td_plan_unref(plan);
     td_model_unref(model);
     made_end(&m);
 }

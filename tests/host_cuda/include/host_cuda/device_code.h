@@ -65,6 +65,7 @@ unsigned warp_active();
 int warp_place();
 void *dynamic_shared();
 void fence();
+void set_condition(unsigned long long number, unsigned value);
 
 /* Threads of a warp read from another one's place, within segments of width; out of the segment: from
  * itself. */
@@ -180,6 +181,11 @@ static inline void __threadfence_block()
 static inline void __threadfence_system()
 {
     host_cuda::fence();
+}
+
+static inline void cudaGraphSetConditional(unsigned long long handle, unsigned value)
+{
+    host_cuda::set_condition(handle, value);
 }
 
 template <class T> static inline T __ldg(const T *at)
