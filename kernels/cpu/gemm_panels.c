@@ -192,5 +192,5 @@ enum td_code td_gemm_panels_run(const void *state, struct td_call *c, const stru
     packed.tb = TD_PLAIN;
     const enum td_code rc = td_gemm_spread(c, &packed, TD_GEMM_PANELS, err);
     td_dnnl_pack_drop(pack);
-    return rc;
+    return rc == TD_OK && td_stopped(c) ? td_stop_error(c, err) : rc; /* in the middle of it */
 }

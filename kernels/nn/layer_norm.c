@@ -23,10 +23,10 @@ enum { WIDE = 32, /* of a sum */ OPS = 6 /* of an element, in additions */ };
 
 static enum td_code infer(struct td_infer *c, struct td_err *err)
 {
-    struct td_layer_norm f;
+    struct td_layer_norm f = {0};
     int axis;
-    TD_FAIL_IF(td_layer_norm_refuses(c->node) != NULL, err, INVALID_ARGUMENT, "%s: %s", TD_NODE_STR(c->node),
-               td_layer_norm_refuses(c->node));
+    const char *const refusal = td_layer_norm_refuses(c->node);
+    TD_FAIL_IF(refusal != NULL, err, INVALID_ARGUMENT, "%s: %s", TD_NODE_STR(c->node), refusal);
     (void)td_layer_norm_read(c->node, &f);
     TD_FAIL_IF(c->in[0].rank >= 0 && !td_shape_axis(c->in[0].rank, f.axis, &axis), err, INVALID_ARGUMENT,
                "%s: Invalid reduction dimension (%lld for input with %d dimension(s)", TD_NODE_STR(c->node),
