@@ -59,8 +59,8 @@ class PerfAnalyzer(unittest.TestCase):
         """Requests that went well, or not, so far."""
         if model == "none":
             return 0
-        stats = self.d.rest.get_inference_statistics(model)["model_stats"][0]["inference_stats"]
-        return stats["success"]["count"] + stats["fail"]["count"]
+        versions = [s["inference_stats"] for s in self.d.rest.get_inference_statistics(model)["model_stats"]]
+        return sum(s["success"]["count"] + s["fail"]["count"] for s in versions)
 
     def run_it(self, *args, model="types:rows", wire="http"):
         port = self.d.rest_port if wire == "http" else self.d.port

@@ -318,7 +318,7 @@ TEST(an_endless_loop_can_be_cancelled)
 /* More rounds than the first launch may begin. */
 TEST(a_long_loop_is_launched_more_than_once)
 {
-    const struct how how = {.cond = BELOW("1000"),
+    const struct how how = {.cond = BELOW("100"),
                             .body = COUNT "u = Mul" FLOAT "(x, float[] 0.5)\n] (j:z:0, y, u:z:0)"};
     const struct td_device_counts c =
         same_as_on_the_host(&how, &square, &(struct td_device_opts){.pinned = MIB, .graph_run = 1});

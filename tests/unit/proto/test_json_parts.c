@@ -301,7 +301,7 @@ TEST(what_is_wrong_is_said_as_without_reading_ahead)
 {
     static const char others[] = "[]{},:x\"0.-eN ";
     pool_start(&pool);
-    for (int i = 0; i < 120; i++) {
+    for (int i = 0; i < 60; i++) {
         size_t n = draw_text(i % (int)(sizeof shapes / sizeof *shapes), TD_FLOAT);
         n = write_body(i % BODIES, n);
         const size_t at = draw(3) == 0 ? draw((uint32_t)n) : draw(2) == 0 ? draw(40) : n - 1 - draw(20);
