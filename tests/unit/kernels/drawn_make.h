@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "core/base/thread_pool.h"
 #include "tests/unit/core/pass_make.h"
 
 /* Uniform in [-1, 1). */
@@ -58,8 +59,9 @@ static inline void compare(const char *text, struct td_tensor in[2], float off)
     td_tensor_clear(&got);
 }
 
-/* A graph "r" of x and y. Often enough for the weights to be met, on several threads if there is a pool. */
-static inline struct td_tensor run_on(struct td_thread_pool *pool, const char *text, struct td_tensor in[2])
+/* A graph "r" of x, or of x and y. Often enough for the weights to be met, on several threads if there is a pool. */
+static inline struct td_tensor run_on(struct td_thread_pool *pool, const char *text,
+                                      const struct td_tensor *in)
 {
     enum { RUNS = 3 };
     struct passed t;

@@ -4,26 +4,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "tests/unit/core/pass_make.h"
 #include "tests/unit/core/pool_make.h"
-
-/* The graph's result of x, on several threads where there is a pool. */
-static struct td_tensor run_on(struct td_thread_pool *pool, const char *text, const struct td_tensor *x)
-{
-    struct passed t;
-    struct td_model *m;
-    struct td_callable *f;
-    struct td_tensor out = {0};
-    const struct td_run_opts opts = {.pool = pool};
-    passed_open(&t, text, "r");
-    const struct td_model_opts how = {.ops = t.ops};
-    CHECK_INT(td_model_new(&how, NULL, &t.g.graph, &t.g.lib, &m, &t.err), TD_OK);
-    CHECK_INT(td_callable_new(m, &t.how, &f, &t.err), TD_OK);
-    CHECK_INT(td_callable_run(f, x, &out, &opts, &t.err), TD_OK);
-    td_model_unref(m);
-    passed_close(&t);
-    return out;
-}
+#include "tests/unit/kernels/drawn_make.h"
 
 static struct td_tensor counted(const struct td_shape *shape)
 {
