@@ -59,7 +59,8 @@ static inline void compare(const char *text, struct td_tensor in[2], float off)
     td_tensor_clear(&got);
 }
 
-/* A graph "r" of x, or of x and y. Often enough for the weights to be met, on several threads if there is a pool. */
+/* A graph "r" of x, or of x and y. Often enough for the weights to be met, on several threads if there is a
+ * pool. */
 static inline struct td_tensor run_on(struct td_thread_pool *pool, const char *text,
                                       const struct td_tensor *in)
 {
