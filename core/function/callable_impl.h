@@ -24,11 +24,11 @@ void td_callable_trim(struct td_callable *f, int64_t before_ms);
  * arity. */
 TD_MUST enum td_code td_model_function(struct td_model *m, const char *name, int n_in, int n_out,
                                        struct td_callable **out, struct td_err *err);
-/* Runs inside another run: any input shapes, in[] borrowed. */
 /* As struct td_callable_calls has it. */
 TD_MUST enum td_code td_callable_bind(struct td_callable *f, const struct td_tensor *const *in,
                                       const struct td_run *run, struct td_bound_plan **out,
                                       struct td_err *err);
+/* Runs inside another run: any input shapes, in[] borrowed. */
 TD_MUST enum td_code td_callable_run_inside(struct td_callable *f, const struct td_tensor *const *in,
                                             struct td_tensor *out, struct td_run *run, struct td_err *err);
 /* function: one concrete function for all shapes. Returns new, the caller's. */

@@ -14,7 +14,6 @@
 #include "core/base/mem.h"
 #include "kernels/cpu/dnnl_pack.h"
 #include "kernels/cpu/tile_posts.h"
-#include "kernels/cpu/vecmath.h"
 
 enum {
     MOST_HIGH = 6,         /* rows of any tile at most */
@@ -28,15 +27,6 @@ struct rows { /* row i begins at + i * ld */
     int64_t ld;
 };
 
-/* What a tile fetches for those behind it: so many cache lines in EVERY steps. As evenly as can be: there
- * are a dozen places for what is on its way, and the tile's own loads want some. */
-struct ahead {
-    const char *at;
-    int lines;
-};
-
-enum { LINE = 64, LINES = TD_PANEL * 4 / LINE /* a row of a panel */, EVERY = 4 };
-
 /* A block of a sum: products [from, to) of the k. */
 struct block {
     int64_t from, to;
@@ -46,12 +36,6 @@ struct block {
 static struct block block_of(const struct td_gemm *g, int64_t i, int64_t blocks)
 {
     return (struct block){g->k * i / blocks, g->k * (i + 1) / blocks, i == 0, i + 1 == blocks};
-}
-
-/* So that so many tiles fetch a panel. */
-static int64_t lines_of_tile(int64_t tiles)
-{
-    return (LINES * EVERY + tiles - 1) / tiles;
 }
 
 /* The posts of rows [from, to) of g's c, columns [j, j + columns). */
@@ -158,20 +142,6 @@ static enum td_code run_in_place(struct td_call *c, const struct td_gemm *g, str
     return TD_OK;
 }
 
-/* The packed copy's, or scratch. */
-static enum td_code panels_of(const struct state *s, struct td_call *c, const struct td_tensor *weights,
-                              const struct td_dnnl_pack *pack, const void **out, struct td_err *err)
-{
-    struct td_dnnl_packed now;
-    if (pack != NULL) {
-        *out = td_dnnl_pack_data(pack);
-        return TD_OK;
-    }
-    TD_TRY(td_dnnl_weights_scratch(&s->weights, c, weights->data, NULL, &now, err));
-    *out = now.data;
-    return TD_OK;
-}
-
 enum td_code td_gemm_panels_run(const void *state, struct td_call *c, const struct td_gemm *g,
                                 const struct td_tensor *weights, struct td_err *err)
 {
@@ -182,12 +152,16 @@ enum td_code td_gemm_panels_run(const void *state, struct td_call *c, const stru
     struct td_gemm packed = *g;
     packed.posts = posts.n > 0 ? &posts : NULL;
     struct td_dnnl_pack *pack;
-    TD_TRY(td_dnnl_weights_meet(&s->weights, weights, NULL, &pack, err));
-    if (pack == NULL && g->m <= IN_PLACE_ROWS) {
-        packed.b = weights->data;
-        return run_in_place(c, &packed, err);
+    if (g->m > IN_PLACE_ROWS) {
+        TD_TRY(td_dnnl_weights_meet_packed(&s->weights, c, weights, NULL, &pack, &packed.b, err));
+    } else {
+        TD_TRY(td_dnnl_weights_meet(&s->weights, weights, NULL, &pack, err));
+        if (pack == NULL) {
+            packed.b = weights->data;
+            return run_in_place(c, &packed, err);
+        }
+        packed.b = td_dnnl_pack_data(pack);
     }
-    TD_TRY(panels_of(s, c, weights, pack, &packed.b, err));
     packed.ldb = s->depth;
     packed.tb = TD_PLAIN;
     const enum td_code rc = td_gemm_spread(c, &packed, TD_GEMM_PANELS, err);

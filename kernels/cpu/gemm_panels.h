@@ -20,8 +20,32 @@
 #define TD_KERNELS_CPU_GEMM_PANELS_H
 
 #include "kernels/cpu/gemm_cpu.h"
+#include "kernels/cpu/vecmath.h"
 
 enum { TD_PANEL = 64 };
+
+/* What a tile fetches of the weights behind those that it multiplies by: so many cache lines in
+ * TD_AHEAD_EVERY steps. As evenly as can be: there are a dozen places for what is on its way, and the tile's
+ * own loads want some. */
+struct td_ahead {
+    const char *at;
+    int lines;
+};
+enum { TD_AHEAD_LINE = 64, TD_AHEAD_EVERY = 4 };
+
+/* So that so many tiles fetch a panel, of which a step multiplies by so many bytes. */
+static inline int64_t td_ahead_lines(int64_t bytes, int64_t tiles)
+{
+    return (bytes / TD_AHEAD_LINE * TD_AHEAD_EVERY + tiles - 1) / tiles;
+}
+
+/* In step p. */
+TD_INLINE void td_ahead_fetch(struct td_ahead *a, int64_t p)
+{
+    for (int i = 0; i < a->lines && p % TD_AHEAD_EVERY == 0; i++, a->at += TD_AHEAD_LINE) {
+        __builtin_prefetch(a->at, 0, 2);
+    }
+}
 
 /* g: a not transposed, nothing added to; b in panels, zeros behind the last column, and ldb their depth, k or
  * more. Any m works; a row's result does not depend on m, bit for bit, and is td_gemm_small's but for posts.

@@ -18,11 +18,11 @@
 #include "core/base/mem.h"
 #include "kernels/cpu/dnnl_pack.h"
 #include "kernels/cpu/spread.h"
+#include "kernels/cpu/gemm_panels.h"
 #include "kernels/cpu/tile_posts.h"
 #include "kernels/cpu/vecmath.h"
 
 enum { FOUR = 4, SIX = 6, FEW = 12 /* tiles: so many rows fill the registers of any set whole times */ };
-enum { EVERY = 4 /* steps of a product: then the next lines are fetched */ };
 enum { LINE = 16 /* floats of a cache line */, PAGE = 1024 /* floats: rows so far apart share cache sets */ };
 #define ROOT_HALF 0.70710678118654752f
 #define ROOT_TWO 1.41421356237309505f
@@ -37,22 +37,10 @@ struct state {
 struct tiles {
     const struct td_conv *g;
     const float *x, *w, *u;
-    float *y, *v, *m;
+    float *v, *m;
     int64_t v_row, v_step, m_row, m_step, panels;
     struct td_tile_posts posts;
 };
-
-/* What a product of the weights fetches of the next panel: so many lines in EVERY steps (gemm_panels.c). */
-struct ahead {
-    const float *at;
-    int lines;
-};
-
-/* So that so many blocks of rows fetch a panel. */
-static int64_t lines_of_block(int64_t width, int64_t blocks)
-{
-    return (width / LINE * EVERY + blocks - 1) / blocks;
-}
 
 /* A tile: where its input begins in x (before it, where padding lies there) and its result in y; the cells of
  * its 6x6 that are there, and of its 4x4. */
@@ -353,7 +341,7 @@ enum td_code td_winograd_run(const void *state, struct td_call *c, const float *
                              const struct td_tensor *weights, float *y, struct td_err *err)
 {
     struct state *s = (struct state *)state; /* the weights guard themselves */
-    struct tiles t = {.g = &s->g, .x = x, .w = weights->data, .y = y};
+    struct tiles t = {.g = &s->g, .x = x, .w = weights->data};
     t.posts = s->posts;
     t.posts.operand = c->post_in;
     t.posts.y = y;

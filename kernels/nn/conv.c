@@ -177,20 +177,15 @@ static enum td_code forward(struct td_call *c, enum body body, struct td_err *er
     TD_TRY(room(c, type, y, &to, err));
     if (body == BODY_WINOGRAD) {
         TD_TRY(td_winograd_run(c->state, c, x, c->in[1], to, err));
-        return deliver(c, type, y, output_image(&g), to, err);
-    }
-    if (body == BODY_PANELS) {
+    } else if (body == BODY_PANELS) {
         TD_TRY(td_conv_panels_run(c->state, c, &g, x, c->in[1], to, err));
-        return deliver(c, type, y, output_image(&g), to, err);
-    }
-    if (body == BODY_DNNL || body == BODY_NATIVE) {
+    } else if (body == BODY_DNNL || body == BODY_NATIVE) {
         TD_TRY(td_dnnl_run(c->state, c, x, c->in[1], to, err));
-        return deliver(c, type, y, output_image(&g), to, err);
-    }
-    TD_TRY(filter_of(c, type, c->in[1], &w, err));
-    if (body == BODY_BLAS) {
+    } else if (body == BODY_BLAS) {
+        TD_TRY(filter_of(c, type, c->in[1], &w, err));
         TD_TRY(td_conv_forward_gemm(c, &g, x, w, to, err));
     } else {
+        TD_TRY(filter_of(c, type, c->in[1], &w, err));
         td_conv_forward(type, &g, x, w, to);
     }
     return deliver(c, type, y, output_image(&g), to, err);

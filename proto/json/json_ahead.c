@@ -88,20 +88,24 @@ static struct place find(struct td_json *j, const struct td_json_field *fields, 
     return none;
 }
 
+/* end without the spaces before it. */
+static const char *before_spaces(const struct td_json *j, const char *end)
+{
+    while (end > j->at && td_json_is_space(end[-1])) {
+        end--;
+    }
+    return end;
+}
+
 /* The end of the value at j; NULL: something else is behind it. */
 static const char *end_of(const struct td_json *j, const char *closing)
 {
-    const char *end = j->end;
+    const char *end = before_spaces(j, j->end);
     for (; *closing != '\0'; closing++) {
-        while (end > j->at && td_json_is_space(end[-1])) {
-            end--;
-        }
-        if (end == j->at || *--end != *closing) {
+        if (end == j->at || end[-1] != *closing) {
             return NULL;
         }
-    }
-    while (end > j->at && td_json_is_space(end[-1])) {
-        end--;
+        end = before_spaces(j, end - 1);
     }
     return end > j->at && end[-1] == ']' ? end : NULL;
 }
