@@ -15,6 +15,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/function/callable_impl.h"
+#include "core/function/effects.h"
 #include "core/compile/plan_make.h"
 #include "core/compile/rewrite.h"
 #include "core/run/select.h"
@@ -127,22 +128,6 @@ static struct td_callable_opts opts_of(const struct td_callable *f)
                                      .n_targets = f->n_targets};
 }
 
-/* Whether running the steps once more, or half and then again, changes nothing but the time it takes, and
- * what numbers are drawn. */
-static bool has_no_effects(const struct td_plan *p)
-{
-    for (int i = 0; i < p->n_steps; i++) {
-        const struct td_node *n = p->steps[i].node;
-        const uint32_t flags = td_node_flags(n);
-        const bool reads = n->n_out > 0 && (flags & TD_OP_READS) != 0;
-        const bool harmless = reads || (flags & (TD_OP_HANDLE | TD_OP_DRAWS)) != 0;
-        if ((flags & TD_OP_CALL) || ((flags & TD_OP_STATEFUL) && !harmless)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 bool td_callable_repeats(const struct td_callable *f)
 {
     return atomic_load_explicit(&f->repeats, memory_order_relaxed);
@@ -160,7 +145,7 @@ static enum td_code need_plan(struct td_callable *f, bool eager, struct td_plan 
                                    .passes_off = eager ? "all" : o->passes_off};
         TD_TRY(td_plan_make(f->model, f->graph, &opts, &how, plan, err));
         if (!eager) {
-            atomic_store_explicit(&f->repeats, has_no_effects(*plan), memory_order_relaxed);
+            atomic_store_explicit(&f->repeats, !td_plan_has_effects(f->model, *plan), memory_order_relaxed);
         }
     }
     *out = *plan;

@@ -239,6 +239,7 @@ enum td_op_flags {
     /* its shape function asks for no input's value; element-wise ops, and those whose shape function is one
      * of core/graph/shape_infer.c's, need not say it */
     TD_OP_BY_SHAPES = 1 << 26,
+    TD_OP_CHECKS = 1 << 27, /* stateful in that it may end the run with an error, no more */
 };
 
 /* ------------------------------------------------------------------ what the compiler asks of an op
