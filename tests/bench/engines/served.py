@@ -1,10 +1,11 @@
 """What serving adds to the engine: a lone request's p50 on each wire, beside the bare wire's and the engine's own; prints Markdown.
 
-    python tests/bench/engines/served.py BUILD MODELS [--rounds 3] [--seconds 2] [--rows 1] [--only GLOB,...] [--wires NAME,...]
+    python tests/bench/engines/served.py BUILD MODELS [--rounds 3] [--seconds 2] [--rows 1] [--only GLOB,...] [--wires NAME+...]
 
-MODELS is what make.py wrote. The bare wires (grpc_echo.c, rest_echo.c) read the same request and answer the same bytes with the library that the
-server uses, and nothing else. The engine's time is that of the call in process on as many threads as the server has, one behind the other; and once more with a pause of 0.1 ms before
-each, in which the processor sleeps as it does between requests. All in turn, each the median of the rounds' p50s; "over"
+MODELS is what make.py wrote. The bare wires (grpc_echo.c, rest_echo.c) receive the same request and answer the same bytes with the library that
+the server uses, and nothing else; that of "REST JSON, read" also reads the body's numbers, by simdjson (rest_echo_json), where libsimdjson-dev
+is. The engine's time is that of the call in process on as many threads as the server has, one behind the other; and once more with a pause of
+0.1 ms before each, in which the processor sleeps as it does between requests. All in turn, each the median of the rounds' p50s; "over"
 is the served p50 over (bare wire + 1.1 x engine), the second time over the same with pauses.
 """
 import argparse
@@ -65,8 +66,8 @@ def binary_request(tensors):
 class Wire:
     """The request in a file, and how to time it against a port."""
 
-    def __init__(self, build, folder, name, path, body, headers):
-        self.build, self.name, self.path, self.headers, self.bytes = build, name, path, headers, len(body)
+    def __init__(self, build, folder, name, path, body, headers, echo="rest_echo"):
+        self.build, self.name, self.path, self.headers, self.bytes, self.echo = build, name, path, headers, len(body), echo
         self.file = os.path.join(folder, name.replace(" ", "_"))
         with open(self.file, "wb") as f:
             f.write(body)
@@ -90,8 +91,7 @@ class Wire:
         answer, port, threads = self.file + ".answer", bench.free_port(), str(min(16, os.cpu_count()))
         with open(answer, "wb") as f:
             f.write(self.answer(server))
-        program = ["grpc_echo", str(port), threads, answer] if self.name.startswith("gRPC") else ["rest_echo", str(port), threads, answer]
-        with bench.echo(os.path.join(self.build, "tests", program[0]), *program[1:]):
+        with bench.echo(os.path.join(self.build, "tests", self.echo), str(port), threads, answer):
             yield port
 
     def answer(self, server):
@@ -109,13 +109,16 @@ class Wire:
 
 def wires(args, folder, case):
     tensors, signature = cases.inputs(case), cases.Reader(case).blob().decode()
-    out = [Wire(args.build, folder, "gRPC", "", predict_request(tensors, signature), {})]
+    out = [Wire(args.build, folder, "gRPC", "", predict_request(tensors, signature), {}, "grpc_echo")]
     binary = binary_request(tensors)
-    if binary:
+    if binary and signature == "serving_default":
         out.append(Wire(args.build, folder, "REST v2 binary", "/v2/models/m/infer", binary[1],
                         {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": binary[0]}))
-    out.append(Wire(args.build, folder, "REST JSON", "/v1/models/m:predict", json_request(tensors, signature), {"Content-Type": "application/json"}))
-    return [w for w in out if not args.wires or w.name in args.wires.split(",")]
+    for name, echo in ("REST JSON", "rest_echo"), ("REST JSON, read", "rest_echo_json"):
+        if os.path.exists(os.path.join(args.build, "tests", echo)):
+            out.append(Wire(args.build, folder, name, "/v1/models/m:predict", json_request(tensors, signature),
+                            {"Content-Type": "application/json"}, echo))
+    return [w for w in out if not args.wires or w.name in args.wires.split("+")]
 
 
 def median(values):
