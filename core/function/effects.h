@@ -10,8 +10,8 @@
 
 #include "core/run/plan.h"
 
-/* Of any step, or of what the functions do that it calls: branches, conditions, bodies. True, too, where these
- * are unknown, or too many to look through. */
+/* Of any step, or of what the functions do that it calls: branches, conditions, bodies. True, too, where
+ * these are unknown, or too many to look through. */
 bool td_plan_has_effects(const struct td_model *m, const struct td_plan *p);
 
 #endif

@@ -3,7 +3,8 @@
  * The walk descends by callbacks: each_member and each_element read the brackets and call the function that
  * knows the names at that depth, so recursion is as deep as the protocol, not as the text. Inputs and outputs
  * are arrays in the arena that double. The extent of each "data" is found by counting brackets and read when
- * its tensor is made, since shape and datatype may come behind it. Bytes behind the object are handed to the
+ * its tensor is made, since shape and datatype may come behind it; a large one is read when it is met
+ * (json_ahead.h), if what comes before it says enough. Bytes behind the object are handed to the
  * binary inputs in their order, and must be used up.
  *
  *   body   [ JSON object, n_json bytes ][ bytes of the 1st binary input ][ 2nd ] ...
@@ -29,6 +30,7 @@
 struct walk {
     struct td_json j;
     struct td_arena *arena;
+    const struct td_infer_json_known *known;
     struct td_infer_json *to;
     struct td_infer_json_in *in; /* the input being read */
     struct td_infer_out *out;    /* the output being read */
@@ -175,6 +177,31 @@ static enum td_code input_parameter(struct walk *w, const struct td_json_str *ke
     return td_infer_place_set(&w->in->raw.place, w->in->raw.name, &p, err);
 }
 
+/* The data at j, where the input is one that the model wants, and is wanted as it is sent. */
+static void read_ahead(struct walk *w)
+{
+    struct td_infer_json *to = w->to;
+    const struct td_infer_in *raw = &w->in->raw;
+    for (int i = 0; i < w->known->n_fields && !to->ahead.there; i++) {
+        const struct td_json_field *f = &w->known->fields[i];
+        if (strcmp(f->name, raw->name) == 0 && f->dtype == td_v2_dtype(raw->datatype)) {
+            td_json_ahead_last(&to->ahead, &w->j, f->dtype);
+            w->j.ahead = &to->ahead;
+            return;
+        }
+    }
+}
+
+static enum td_code input_data(struct walk *w, struct td_err *err)
+{
+    (void)td_json_peek(&w->j);
+    read_ahead(w);
+    w->in->data = w->j;
+    TD_TRY(td_json_leap(&w->j, err));
+    w->in->data.end = w->j.at;
+    return TD_OK;
+}
+
 static enum td_code input_member(struct walk *w, const struct td_json_str *key, struct td_err *err)
 {
     if (td_json_str_is(key, "name")) {
@@ -191,11 +218,7 @@ static enum td_code input_member(struct walk *w, const struct td_json_str *key, 
         return each_member(w, "an input's 'parameters'", input_parameter, err);
     }
     if (td_json_str_is(key, "data")) {
-        (void)td_json_peek(&w->j);
-        w->in->data = w->j;
-        TD_TRY(td_json_leap(&w->j, err));
-        w->in->data.end = w->j.at;
-        return TD_OK;
+        return input_data(w, err);
     }
     return td_json_skip(&w->j, err);
 }
@@ -303,14 +326,21 @@ static enum td_code give_bytes(struct td_infer_json *to, const char *bytes, size
     return TD_OK;
 }
 
+void td_infer_json_fini(struct td_infer_json *p)
+{
+    td_json_ahead_fini(&p->ahead);
+}
+
 enum td_code td_infer_json_read(const char *body, size_t n, size_t n_json, struct td_arena *a,
-                                struct td_infer_json *out, struct td_err *err)
+                                const struct td_infer_json_known *known, struct td_infer_json *out,
+                                struct td_err *err)
 {
     size_t end = n_json;
     while (end > 0 && td_json_is_space(body[end - 1])) {
         end--;
     }
-    struct walk w = {.j = td_json_make(body, end), .arena = a, .to = out};
+    struct walk w = {.j = td_json_make(body, end), .arena = a, .known = known, .to = out};
+    w.j.pool = known->pool;
     *out = (struct td_infer_json){.id = "", .opts.signature = ""};
     if (end == 0 || body[end - 1] != '}') { /* so that nothing read here runs into the bytes behind it */
         w.j.at += end;

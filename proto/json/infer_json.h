@@ -15,7 +15,7 @@
 #define TD_PROTO_JSON_INFER_JSON_H
 
 #include "proto/request/infer_pb.h"
-#include "proto/json/json_read.h"
+#include "proto/json/json_ahead.h"
 
 struct td_infer_json_in {
     struct td_infer_in raw; /* name, datatype, shape, place, and its bytes when they are in the body */
@@ -29,11 +29,22 @@ struct td_infer_json {
     int n_in;
     struct td_infer_out *out; /* outputs wanted, each told whether to be binary; none: all */
     int n_out;
+    struct td_json_ahead ahead; /* of one of in, until its tensor is made */
+};
+/* What is known of the model by the time that the text is read: the inputs that it may want. */
+struct td_infer_json_known {
+    const struct td_json_field *fields;
+    int n_fields;
+    struct td_thread_pool *pool; /* reads large data; NULL: nobody helps, and nothing is read ahead */
 };
 
-/* Reads body[0..n), whose first n_json bytes are the object; body[n] must be NUL. INVALID_ARGUMENT. */
+/* Reads body[0..n), whose first n_json bytes are the object; body[n] must be NUL. Large data of a known
+ * input is read at once. *out stays where it is, and is td_infer_json_fini's also after an error:
+ * INVALID_ARGUMENT. */
 TD_MUST enum td_code td_infer_json_read(const char *body, size_t n, size_t n_json, struct td_arena *a,
-                                        struct td_infer_json *out, struct td_err *err);
+                                        const struct td_infer_json_known *known, struct td_infer_json *out,
+                                        struct td_err *err);
+void td_infer_json_fini(struct td_infer_json *p); /* accepts a zeroed one */
 /* The tensor of one input that is not in shared memory; *out is the caller's. */
 TD_MUST enum td_code td_infer_json_tensor(const struct td_infer_json_in *in, uint64_t max_bytes,
                                           struct td_tensor *out, struct td_err *err);

@@ -4,9 +4,11 @@
  *              |               |
  *   {"instances": [{"x": [1, 2]}]}         named: the closing brackets behind it are known by those before it
  *                        |     |
+ *   {"inputs": [{.., "data": [1, 2]}], ..} last: numbers have no braces, so the first brace of the text's
+ *                            |     |       last KB is that of its object
  *
  * Who goes through the members of a body has to find where the large one ends, and who reads that by parts
- * once more: by one thread, as long as several then take to read it. Where nothing follows the value, its end
+ * once more: by one thread, as long as several then take to read it. Where little follows the value, its end
  * is seen from behind. Whether it is right shows when the value has been read: it ends just there.
  *
  * Nothing here is an error: what is strange, or wrong, is left to who goes through the text.
@@ -17,6 +19,8 @@
 #include <string.h>
 
 #include "proto/json/json_parts.h"
+
+#define TAIL 4096 /* bytes in which the end of a last member is looked for */
 
 void td_json_ahead_fini(struct td_json_ahead *a)
 {
@@ -110,10 +114,35 @@ static const char *end_of(const struct td_json *j, const char *closing)
     return end > j->at && end[-1] == ']' ? end : NULL;
 }
 
+/* The same of the last member of an object, from what is behind it. */
+static const char *end_in_object(const struct td_json *j)
+{
+    const char *at = j->end - j->at > TAIL ? j->end - TAIL : j->at;
+    while (at < j->end && *at != '{' && *at != '}') {
+        at++;
+    }
+    const char *end = before_spaces(j, at);
+    return at < j->end && *at == '}' && end > j->at && end[-1] == ']' ? end : NULL;
+}
+
+/* The value at j, if it ends there. */
+static void read_to(struct td_json_ahead *a, struct td_json j, const char *end, enum td_dtype dtype)
+{
+    struct td_err ignored = {0};
+    if (end == NULL || td_json_peek(&j) != '[' || td_gather_init(&a->g, dtype, &ignored)) {
+        return;
+    }
+    a->from = (size_t)(j.at - j.text);
+    a->to = (size_t)(end - j.text);
+    a->there = td_gather_to(&a->g, &j, end, &a->shape) && a->g.n > 0;
+    if (!a->there) {
+        td_gather_fini(&a->g);
+    }
+}
+
 void td_json_ahead_read(struct td_json_ahead *a, const char *text, size_t n,
                         const struct td_json_field *fields, int n_fields, struct td_thread_pool *pool)
 {
-    struct td_err ignored = {0};
     struct td_json j = td_json_make(text, n);
     *a = (struct td_json_ahead){0};
     if (n < TD_JSON_LARGE) {
@@ -121,15 +150,16 @@ void td_json_ahead_read(struct td_json_ahead *a, const char *text, size_t n,
     }
     j.pool = pool;
     const struct place place = find(&j, fields, n_fields);
-    const char *end = place.field != NULL ? end_of(&j, place.closing) : NULL;
-    if (end == NULL || td_json_peek(&j) != '[' || td_gather_init(&a->g, place.field->dtype, &ignored)) {
-        return;
+    if (place.field != NULL) {
+        read_to(a, j, end_of(&j, place.closing), place.field->dtype);
     }
-    a->from = (size_t)(j.at - text);
-    a->to = (size_t)(end - text);
-    a->there = td_gather_to(&a->g, &j, end, &a->shape) && a->g.n > 0;
-    if (!a->there) {
-        td_gather_fini(&a->g);
+}
+
+void td_json_ahead_last(struct td_json_ahead *a, const struct td_json *j, enum td_dtype dtype)
+{
+    *a = (struct td_json_ahead){0};
+    if (j->end - j->at >= TD_JSON_LARGE) {
+        read_to(a, *j, end_in_object(j), dtype);
     }
 }
 

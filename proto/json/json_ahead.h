@@ -1,5 +1,5 @@
-/* proto/json/json_ahead.h - the one large value of a predict request's body, read before anybody has looked
- * where it ends.
+/* proto/json/json_ahead.h - the one large value of a request's body, read before anybody has looked where it
+ * ends.
  *
  *   read      which inputs may come, and the text
  *   body      as ever (json_tensor.h), with the td_json's `ahead` set: where the value begins that was read
@@ -25,6 +25,9 @@ struct td_json_ahead {
  * fields. text[n] is NUL. */
 void td_json_ahead_read(struct td_json_ahead *a, const char *text, size_t n,
                         const struct td_json_field *fields, int n_fields, struct td_thread_pool *pool);
+/* Reads the value at j, of numbers of that dtype: the last member of its object, of which, and of all that
+ * is behind it, only some KB follow. */
+void td_json_ahead_last(struct td_json_ahead *a, const struct td_json *j, enum td_dtype dtype);
 void td_json_ahead_fini(struct td_json_ahead *a); /* accepts a zeroed one */
 
 /* For json_leap.c: where the value ends that begins at `at`; 0: none was read there. a may be NULL. */

@@ -474,7 +474,7 @@ enum td_code td_gather_flat(struct td_gather *g, struct td_json *j, struct td_er
 {
     int64_t depth = 0;
     struct td_shape ignored;
-    if (td_gather_by_parts(g, j, &ignored)) {
+    if (td_json_ahead_take(j, g, &ignored) || td_gather_by_parts(g, j, &ignored)) {
         return TD_OK;
     }
     do {

@@ -71,6 +71,10 @@ TD_MUST enum td_code td_rest_query(const struct td_exchange *x, const char *name
 TD_MUST enum td_code td_rest_resolve(struct td_rest *rest, struct td_exchange *x, struct td_err *err);
 TD_MUST enum td_code td_rest_inputs(struct td_request *r, const struct td_json_body *body,
                                     struct td_err *err);
+/* The inputs of the model's default signature (few requests are of another one), for who reads a large
+ * body ahead (proto/json/json_ahead.h); in the request's arena. NULL, and *n is 0: it is small, or the model
+ * is not known, which is said when it is resolved. */
+const struct td_json_field *td_rest_fields_ahead(struct td_rest *rest, struct td_exchange *x, int *n);
 
 #define ROUTE(method, pattern, handler, traits) td_rest_fn handler;
 #include "server/http/routes.def"

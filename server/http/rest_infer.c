@@ -132,7 +132,6 @@ static enum td_code read_inputs(struct infer *f, struct td_err *err)
         const struct td_infer_in *in = &f->p.in[i].raw;
         const enum td_code over = td_work_over();
         TD_TRY(over ? td_work_error(over, err) : TD_OK);
-        f->p.in[i].data.pool = f->rest->pool;
         TD_TRY(in->place.region != NULL ? td_infer_fetch(&f->shared, in, max_bytes, t, err)
                                         : td_infer_json_tensor(&f->p.in[i], max_bytes, t, err));
     }
@@ -160,7 +159,9 @@ static enum td_code read_request(struct infer *f, struct td_err *err)
         TD_TRY(resolve(f, err));
         return raw_input(f, err);
     }
-    TD_TRY(td_infer_json_read(f->x->body, f->x->body_len, n_json, f->r->arena, &f->p, err));
+    struct td_infer_json_known known = {.pool = f->rest->pool};
+    known.fields = td_rest_fields_ahead(f->rest, f->x, &known.n_fields);
+    TD_TRY(td_infer_json_read(f->x->body, f->x->body_len, n_json, f->r->arena, &known, &f->p, err));
     td_infer_limits(f->r, &f->p.opts);
     if (uses_shared(&f->p)) {
         struct td_err ignored = {0};
@@ -209,7 +210,9 @@ enum td_code td_rest_v2_infer(struct td_rest *rest, struct td_exchange *x, struc
     *f = (struct infer){.x = x, .r = r, .rest = rest, .shared = {.shm = rest->shm}};
     r->detail = f;
     r->encode = encode;
-    TD_TRY(read_request(f, err));
+    const enum td_code rc = read_request(f, err);
+    td_infer_json_fini(&f->p); /* its tensors are made */
+    TD_TRY(rc);
     r->id = f->p.id;
     return td_infer_prepare(r, err);
 }

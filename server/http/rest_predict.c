@@ -59,23 +59,22 @@ static enum td_code encode(struct td_request *r, struct td_err *err)
     return td_json_outputs(&td_exchange_of(r)->out, r->out, r->n_out, *form, err);
 }
 
-/* A large value, as the default signature has it: few requests are of another one. */
-static void read_ahead(struct td_rest *rest, struct td_exchange *x, struct td_json_ahead *a)
+const struct td_json_field *td_rest_fields_ahead(struct td_rest *rest, struct td_exchange *x, int *n)
 {
     struct td_request *r = &x->r;
     struct td_err ignored = {0};
+    *n = 0;
     if (x->body_len < TD_JSON_LARGE) {
-        return;
+        return NULL;
     }
     if (td_request_find(r, rest->registry, &ignored)) { /* said when it is resolved */
         td_cold_fini(&r->cold);
-        return;
+        return NULL;
     }
     const struct td_signature *sig = td_servable_signature(r->servable, "");
     const struct td_json_field *fields = sig != NULL ? fields_of(r, sig) : NULL;
-    if (fields != NULL) {
-        td_json_ahead_read(a, x->body, x->body_len, fields, sig->n_in, rest->pool);
-    }
+    *n = fields != NULL ? sig->n_in : 0;
+    return fields;
 }
 
 static enum td_code read_body(struct td_rest *rest, struct td_exchange *x, struct td_json_ahead *ahead,
@@ -100,7 +99,9 @@ static enum td_code read_body(struct td_rest *rest, struct td_exchange *x, struc
 enum td_code td_rest_predict(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     struct td_json_ahead ahead = {0};
-    read_ahead(rest, x, &ahead);
+    int n = 0;
+    const struct td_json_field *fields = td_rest_fields_ahead(rest, x, &n);
+    td_json_ahead_read(&ahead, x->body, fields != NULL ? x->body_len : 0, fields, n, rest->pool);
     const enum td_code rc = read_body(rest, x, &ahead, err);
     td_json_ahead_fini(&ahead);
     return rc;

@@ -3,8 +3,8 @@
  *
  *   rest_echo PORT THREADS FILE      until it is killed; FILE holds the answer
  *
- * As rest_echo_json (READ_JSON) it reads the body's numbers, too, once it is whole (json_floats.h): the least that a
- * server of tensors in JSON can do. A body that is no JSON is answered with 400.
+ * As rest_echo_json (READ_JSON) it reads the body's numbers, too, once it is whole (json_floats.h): the
+ * least that a server of tensors in JSON can do. A body that is no JSON is answered with 400.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>

@@ -43,8 +43,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     body[n] = '\0';
     struct td_err err = {0};
     struct td_arena *a = td_arena_new((size_t)1 << 24);
+    const struct td_infer_json_known known = {0};
     struct td_infer_json p;
-    if (td_infer_json_read(body, n, said < n ? said : n, a, &p, &err) == TD_OK) {
+    if (td_infer_json_read(body, n, said < n ? said : n, a, &known, &p, &err) == TD_OK) {
         struct td_named t[MOST];
         int n_t = 0;
         for (int i = 0; i < p.n_in && n_t < MOST; i++) {
@@ -58,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             td_tensor_clear(&t[i].t);
         }
     }
+    td_infer_json_fini(&p);
     td_arena_free(a);
     free(body);
     return 0;

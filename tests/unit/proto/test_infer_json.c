@@ -25,7 +25,8 @@ static enum td_code read_body(const char *json, const char *tail, size_t n)
     memcpy(body + len, tail, n);
     body[len + n] = '\0';
     err = (struct td_err){0};
-    return td_infer_json_read(body, len + n, len, arena, &p, &err);
+    const struct td_infer_json_known known = {0};
+    return td_infer_json_read(body, len + n, len, arena, &known, &p, &err);
 }
 
 /* The tensor of a request with one input whose members are these. */

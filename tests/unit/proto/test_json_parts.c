@@ -8,7 +8,7 @@
 
 #include "core/base/float_mode.h"
 #include "core/base/mem.h"
-#include "proto/json/json_ahead.h"
+#include "proto/json/infer_json.h"
 #include "tests/test.h"
 #include "tests/unit/core/pool_make.h"
 
@@ -334,8 +334,116 @@ TEST(what_was_read_ahead_as_another_dtype_is_read_again)
     pool_stop(&pool);
 }
 
+/* ------------------------------------------------------------------ inference requests */
+
+#define DATA_OF(name, type)                                                                                  \
+    "{\"inputs\": [{\"name\": \"" name "\", \"shape\": [2], \"datatype\": \"" type "\", \"data\": "
+
+static const struct {
+    const char *before, *behind;
+    bool ahead;
+} infer_bodies[] = {
+    {DATA_OF("x", "FP32"), "}]}", true},
+    {DATA_OF("x", "FP32"), "\n } ], \"outputs\": [{\"name\": \"y\"}], \"parameters\": {}} ", true},
+    {DATA_OF("x", "FP32"), "}, {\"name\": \"z\", \"shape\": [1], \"datatype\": \"FP32\", \"data\": [1]}]}",
+     true},
+    {DATA_OF("x", "INT32"), "}]}", false},
+    {DATA_OF("z", "FP32"), "}]}", false},
+    {DATA_OF("x", "FP32"), ", \"parameters\": {}}]}", false},
+    {"{\"inputs\": [{\"datatype\": \"FP32\", \"shape\": [2], \"data\": ", ", \"name\": \"x\"}]}", false},
+    {DATA_OF("x", "FP32"), "]}", false},
+};
+enum { INFER_BODIES = sizeof infer_bodies / sizeof *infer_bodies };
+
+struct infer_inputs {
+    enum td_code rc;
+    struct td_err err;
+    struct td_tensor t;
+};
+
+/* Its shape is what its data have. */
+static enum td_code count_data(struct td_infer_json_in *in, struct td_err *e)
+{
+    struct td_gather g;
+    struct td_json j = in->data;
+    TD_TRY(td_gather_init(&g, td_v2_dtype(in->raw.datatype), e));
+    const enum td_code rc = td_gather_flat(&g, &j, e);
+    in->raw.shape = td_shape_vector((int64_t)g.n);
+    td_gather_fini(&g);
+    return rc;
+}
+
+/* The first input, as flat as its data are; known: what may be read ahead. Whether something was. */
+static bool read_infer(struct infer_inputs *r, size_t n, const struct td_infer_json_known *known)
+{
+    struct td_infer_json p;
+    struct td_arena *arena = td_arena_new(1 << 16);
+    *r = (struct infer_inputs){.rc = TD_OK};
+    r->rc = td_infer_json_read(body, n, n, arena, known, &p, &r->err);
+    r->rc = r->rc == TD_OK && p.n_in == 0 ? td_fail(&r->err, TD_INVALID_ARGUMENT, "no input") : r->rc;
+    const bool there = p.ahead.there;
+    if (r->rc == TD_OK && there) {
+        p.in[0].raw.shape = td_shape_vector((int64_t)p.ahead.g.n);
+    } else if (r->rc == TD_OK) {
+        r->rc = count_data(&p.in[0], &r->err);
+    }
+    r->rc = r->rc ? r->rc : td_infer_json_tensor(&p.in[0], UINT64_MAX, &r->t, &r->err);
+    CHECK(!there || r->rc != TD_OK || !p.ahead.there); /* it was taken */
+    td_infer_json_fini(&p);
+    td_arena_free(arena);
+    return there;
+}
+
+static bool infer_reads_alike(size_t n)
+{
+    const struct td_infer_json_known none = {0}, known = {&X, 1, &pool.pool};
+    struct infer_inputs one, other;
+    (void)read_infer(&one, n, &none);
+    const bool there = read_infer(&other, n, &known);
+    CHECK_INT(other.rc, one.rc);
+    CHECK_STR(other.err.msg, one.err.msg);
+    CHECK(one.rc != TD_OK || td_tensor_same(&one.t, &other.t));
+    if (one.rc == TD_OK) {
+        td_tensor_clear(&one.t);
+        td_tensor_clear(&other.t);
+    }
+    return there;
+}
+
+static size_t write_infer_body(int i, size_t n)
+{
+    return (size_t)snprintf(body, sizeof body, "%s%.*s%s", infer_bodies[i].before, (int)n, text,
+                            infer_bodies[i].behind);
+}
+
+TEST(data_of_an_inference_request_is_read_ahead_alike)
+{
+    pool_start(&pool);
+    for (int i = 0; i < INFER_BODIES; i++) {
+        const size_t n = draw_text(i % (int)(sizeof shapes / sizeof *shapes), TD_FLOAT);
+        CHECK_INT(infer_reads_alike(write_infer_body(i, n)), infer_bodies[i].ahead);
+    }
+    pool_stop(&pool);
+}
+
+TEST(what_is_wrong_with_an_inference_request_is_said_as_without_reading_ahead)
+{
+    static const char others[] = "[]{},:x\"0.-eN ";
+    pool_start(&pool);
+    for (int i = 0; i < 60; i++) {
+        size_t n = draw_text(i % (int)(sizeof shapes / sizeof *shapes), TD_FLOAT);
+        n = write_infer_body(i % INFER_BODIES, n);
+        const size_t at = draw(3) == 0 ? draw((uint32_t)n) : draw(2) == 0 ? draw(80) : n - 1 - draw(40);
+        body[at] = others[draw(sizeof others - 1)];
+        (void)infer_reads_alike(n);
+    }
+    pool_stop(&pool);
+}
+
 TEST_MAIN(RUN(what_is_in_order_is_read_by_parts) RUN(what_is_wrong_is_said_as_by_one)
               RUN(lists_of_other_lengths_are_not_joined) RUN(denormals_are_as_the_caller_has_them)
                   RUN(commas_alone_are_no_numbers) RUN(what_is_read_ahead_is_read_alike)
                       RUN(what_is_wrong_is_said_as_without_reading_ahead)
-                          RUN(what_was_read_ahead_as_another_dtype_is_read_again))
+                          RUN(what_was_read_ahead_as_another_dtype_is_read_again)
+                              RUN(data_of_an_inference_request_is_read_ahead_alike) RUN(
+                                  what_is_wrong_with_an_inference_request_is_said_as_without_reading_ahead))
