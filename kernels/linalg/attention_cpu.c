@@ -33,8 +33,7 @@ enum {
     KEYS = 256,   /* of a block: their panels, and those of the values, lie in the second cache */
     QUERIES = 48, /* a multiple of the rows of a tile */
     FEW = 2,      /* queries for which packing does not pay */
-    ALIGN = 16,   /* floats */
-    WIDE = 32,    /* of a sum */
+    ALIGN = 16,   /* floats: of a piece of scratch, and of a run */
     EXP_OPS = 12  /* a score's stages, exponential, maximum and sum in additions */
 };
 #define PRODUCT_NS 0.05 /* a multiplication */
@@ -287,10 +286,38 @@ TD_INLINE void transpose_four(const float *k, int64_t step, float *to)
     *(four *)(to + 3 * TD_PANEL) = __builtin_shufflevector(ef, gh, 2, 3, 6, 7);
 }
 
+#define PIECE(n)                                                                                             \
+    if (left & (n)) {                                                                                        \
+        memcpy(to, from, (n) * sizeof *to);                                                                  \
+        to += (n);                                                                                           \
+        from += (n);                                                                                         \
+    }
+
+/* A panel's row: n entries, at most all, and zeros. In pieces whose sizes the compiler knows: for what is short
+ * and of unknown size it has an instruction that begins in the time of a whole row. */
+TD_INLINE void put_row(float *to, const float *from, int64_t left)
+{
+    _Static_assert(TD_PANEL == 64, "the pieces make up any part of a row");
+    if (left == TD_PANEL) {
+        memcpy(to, from, TD_PANEL * sizeof *to);
+        return;
+    }
+    memset(to, 0, TD_PANEL * sizeof *to);
+    PIECE(32)
+    PIECE(16)
+    PIECE(8)
+    PIECE(4)
+    PIECE(2)
+    PIECE(1)
+}
+
 /* n keys, at most a panel of them, as its columns; zeros behind them. */
 static void pack_panel(const float *k, const int64_t *step, int64_t n, int64_t depth, float *to)
 {
     const int64_t fours = step[0] == 1 ? n / 4 * 4 : 0, deep = depth / 4 * 4;
+    for (int64_t h = 0; h < depth && n < TD_PANEL; h++) {
+        memset(to + h * TD_PANEL, 0, TD_PANEL * sizeof *to);
+    }
     for (int64_t h = 0; h < deep; h += 4) {
         for (int64_t i = 0; i < fours; i += 4) {
             transpose_four(k + i * step[1] + h, step[1], to + h * TD_PANEL + i);
@@ -300,7 +327,6 @@ static void pack_panel(const float *k, const int64_t *step, int64_t n, int64_t d
         for (int64_t i = h < deep ? fours : 0; i < n; i++) {
             to[h * TD_PANEL + i] = k[i * step[1] + h * step[0]];
         }
-        memset(to + h * TD_PANEL + n, 0, (size_t)(TD_PANEL - n) * sizeof *to);
     }
 }
 
@@ -317,14 +343,10 @@ static void pack_values(const float *v, const int64_t *step, int64_t n, int64_t 
         const int64_t some = width - d < TD_PANEL ? width - d : TD_PANEL;
         for (int64_t i = 0; i < n; i++, to += TD_PANEL) {
             const float *from = v + i * step[1] + d * step[0];
-            if (step[0] == 1) {
-                memcpy(to, from, (size_t)some * sizeof *to);
-            } else {
-                for (int64_t l = 0; l < some; l++) {
-                    to[l] = from[l * step[0]];
-                }
+            put_row(to, from, step[0] == 1 ? some : 0);
+            for (int64_t l = 0; l < some && step[0] != 1; l++) {
+                to[l] = from[l * step[0]];
             }
-            memset(to + some, 0, (size_t)(TD_PANEL - some) * sizeof *to);
         }
     }
 }
@@ -396,38 +418,63 @@ TD_INLINE float exp_of_less(float x)
     return x < least ? 0.0F : y;
 }
 
-/* x[i] = exp(x[i] - shift), none of them above 0. Returns their sum, in parts that do not depend on n. */
+/* The next two go through whole runs of ALIGN floats. */
+TD_CLONES static float largest(const float *x, int64_t n)
+{
+    float top[ALIGN];
+    int32_t nan[ALIGN] = {0}; /* looked for beside the maximum, so that both are vector code */
+    for (int k = 0; k < ALIGN; k++) {
+        top[k] = -INFINITY;
+    }
+    for (int64_t i = 0; i < n; i += ALIGN) {
+        for (int k = 0; k < ALIGN; k++) {
+            top[k] = x[i + k] > top[k] ? x[i + k] : top[k];
+            nan[k] |= x[i + k] != x[i + k];
+        }
+    }
+    for (int some = ALIGN / 2; some > 0; some /= 2) {
+        for (int k = 0; k < some; k++) {
+            top[k] = top[k + some] > top[k] ? top[k + some] : top[k];
+            nan[k] |= nan[k + some];
+        }
+    }
+    return nan[0] ? NAN : top[0];
+}
+
+/* x[i] = exp(x[i] - shift), none of them above 0. Returns their sum. */
 TD_CLONES static float exponentials(float *x, float shift, int64_t n)
 {
-    float part[WIDE] = {0}, sum = 0;
-    int64_t i = 0;
-    for (; i + WIDE <= n; i += WIDE) {
-        for (int k = 0; k < WIDE; k++) {
+    float part[ALIGN] = {0};
+    for (int64_t i = 0; i < n; i += ALIGN) {
+        for (int k = 0; k < ALIGN; k++) {
             const float y = exp_of_less(x[i + k] - shift);
             x[i + k] = y;
             part[k] += y;
         }
     }
-    for (int k = 0; i < n; i++, k++) {
-        x[i] = exp_of_less(x[i] - shift);
-        part[k] += x[i];
+    for (int some = ALIGN / 2; some > 0; some /= 2) {
+        for (int k = 0; k < some; k++) {
+            part[k] += part[k + some];
+        }
     }
-    for (int k = 0; k < WIDE; k++) {
-        sum += part[k];
-    }
-    return sum;
+    return part[0];
 }
 
-/* Scores of a row to exponentials, and what goes with them. */
+/* Scores of a row to exponentials, and what goes with them; the row has room for whole runs, where -inf is
+ * nothing to the maximum and 0 to the sum. */
 static void soften(const struct attention *a, const struct place *p, const struct bench *w, struct span at,
                    float *shrink)
 {
     apply(a, p, false, at, w->room);
-    float top = td_vec_max_f32(at.x, at.n);
+    const int64_t n = rounded_up(at.n, ALIGN);
+    for (int64_t i = at.n; i < n; i++) {
+        at.x[i] = -INFINITY;
+    }
+    float top = largest(at.x, n);
     if (at.from > 0) {
         top = w->top[at.t] > top || isnan(w->top[at.t]) ? w->top[at.t] : top;
     }
-    const float shift = top == -INFINITY ? 0 : top, sum = exponentials(at.x, shift, at.n);
+    const float shift = top == -INFINITY ? 0 : top, sum = exponentials(at.x, shift, n);
     *shrink = at.from == 0 ? 0 : td_fast_exp_f32(w->top[at.t] - shift);
     w->sum[at.t] = at.from == 0 ? sum : w->sum[at.t] * *shrink + sum;
     w->top[at.t] = top;

@@ -3,8 +3,8 @@ import struct
 
 import numpy as np
 
-DTYPES = {1: np.float32, 2: np.float64, 3: np.int32, 4: np.uint8, 5: np.int16, 6: np.int8, 9: np.int64, 10: np.bool_}
-STRING = 7
+DTYPES = {1: np.float32, 2: np.float64, 3: np.int32, 4: np.uint8, 5: np.int16, 6: np.int8, 9: np.int64, 10: np.bool_, 19: np.float16}
+STRING, BFLOAT16 = 7, 14
 
 
 class Reader:
@@ -32,6 +32,8 @@ class Reader:
         if dtype == STRING:
             a = np.empty(count, object)
             a[:] = [self.blob() for _ in range(count)]
+        elif dtype == BFLOAT16:   # as floats
+            a = (np.frombuffer(self.blob(), np.uint16).astype(np.uint32) << 16).view(np.float32)
         else:
             a = np.frombuffer(self.blob(), DTYPES[dtype])
         return name, node, a.reshape(shape)
