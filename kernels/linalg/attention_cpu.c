@@ -28,6 +28,7 @@
 #include "kernels/cpu/upcast.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/linalg/attention.h"
+#include "kernels/linalg/attention_pack.h"
 
 enum {
     KEYS = 256,   /* of a block: their panels, and those of the values, lie in the second cache */
@@ -269,88 +270,6 @@ enum td_code td_attention_run_plain(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-/* ------------------------------------------------------------------ packing */
-
-typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
-
-/* Four keys, four of their entries: to[h][key]. */
-TD_INLINE void transpose_four(const float *k, int64_t step, float *to)
-{
-    const four a = *(const four *)k, b = *(const four *)(k + step), c = *(const four *)(k + 2 * step),
-               d = *(const four *)(k + 3 * step);
-    const four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-    const four ef = __builtin_shufflevector(a, b, 2, 6, 3, 7), gh = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    *(four *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-    *(four *)(to + TD_PANEL) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-    *(four *)(to + 2 * TD_PANEL) = __builtin_shufflevector(ef, gh, 0, 1, 4, 5);
-    *(four *)(to + 3 * TD_PANEL) = __builtin_shufflevector(ef, gh, 2, 3, 6, 7);
-}
-
-#define PIECE(n)                                                                                             \
-    if (left & (n)) {                                                                                        \
-        memcpy(to, from, (n) * sizeof *to);                                                                  \
-        to += (n);                                                                                           \
-        from += (n);                                                                                         \
-    }
-
-/* A panel's row: n entries, at most all, and zeros. In pieces whose sizes the compiler knows: for what is short
- * and of unknown size it has an instruction that begins in the time of a whole row. */
-TD_INLINE void put_row(float *to, const float *from, int64_t left)
-{
-    _Static_assert(TD_PANEL == 64, "the pieces make up any part of a row");
-    if (left == TD_PANEL) {
-        memcpy(to, from, TD_PANEL * sizeof *to);
-        return;
-    }
-    memset(to, 0, TD_PANEL * sizeof *to);
-    PIECE(32)
-    PIECE(16)
-    PIECE(8)
-    PIECE(4)
-    PIECE(2)
-    PIECE(1)
-}
-
-/* n keys, at most a panel of them, as its columns; zeros behind them. */
-static void pack_panel(const float *k, const int64_t *step, int64_t n, int64_t depth, float *to)
-{
-    const int64_t fours = step[0] == 1 ? n / 4 * 4 : 0, deep = depth / 4 * 4;
-    for (int64_t h = 0; h < depth && n < TD_PANEL; h++) {
-        memset(to + h * TD_PANEL, 0, TD_PANEL * sizeof *to);
-    }
-    for (int64_t h = 0; h < deep; h += 4) {
-        for (int64_t i = 0; i < fours; i += 4) {
-            transpose_four(k + i * step[1] + h, step[1], to + h * TD_PANEL + i);
-        }
-    }
-    for (int64_t h = 0; h < depth; h++) {
-        for (int64_t i = h < deep ? fours : 0; i < n; i++) {
-            to[h * TD_PANEL + i] = k[i * step[1] + h * step[0]];
-        }
-    }
-}
-
-static void pack_keys(const float *k, const int64_t *step, int64_t n, int64_t depth, float *to)
-{
-    for (int64_t i = 0; i < n; i += TD_PANEL) {
-        pack_panel(k + i * step[1], step, n - i < TD_PANEL ? n - i : TD_PANEL, depth, to + i * depth);
-    }
-}
-
-static void pack_values(const float *v, const int64_t *step, int64_t n, int64_t width, float *to)
-{
-    for (int64_t d = 0; d < width; d += TD_PANEL) {
-        const int64_t some = width - d < TD_PANEL ? width - d : TD_PANEL;
-        for (int64_t i = 0; i < n; i++, to += TD_PANEL) {
-            const float *from = v + i * step[1] + d * step[0];
-            put_row(to, from, step[0] == 1 ? some : 0);
-            for (int64_t l = 0; l < some && step[0] != 1; l++) {
-                to[l] = from[l * step[0]];
-            }
-        }
-    }
-}
-
 /* ------------------------------------------------------------------ in blocks */
 
 /* What a thread works with: pieces of scratch. */
@@ -561,8 +480,8 @@ static void run_queries(const struct job *j, const struct bench *w, int64_t b, i
     for (int64_t from = 0; from < s->dim[0]; from += KEYS) {
         const int64_t n = s->dim[0] - from < KEYS ? s->dim[0] - from : KEYS;
         if (!j->few) {
-            pack_keys(p.k + from * k[1], k, n, s->depth, w->keys);
-            pack_values(p.v + from * v[1], v, n, s->width, w->values);
+            td_attention_pack_keys(p.k + from * k[1], k, n, s->depth, w->keys);
+            td_attention_pack_values(p.v + from * v[1], v, n, s->width, w->values);
         }
         for (int64_t i = t; i < end; i += QUERIES) {
             const int64_t rows = end - i < QUERIES ? end - i : QUERIES;

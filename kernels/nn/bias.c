@@ -65,8 +65,6 @@ DEFINE_BIAS(bias_i8, uint8_t, *x + b[j])
 DEFINE_BIAS(bias_i16, uint16_t, *x + b[j])
 DEFINE_BIAS(bias_i32, uint32_t, *x + b[j])
 DEFINE_BIAS(bias_i64, uint64_t, *x + b[j])
-DEFINE_BIAS(bias_half, td_half, td_float_to_half(td_half_to_float(*x) + td_half_to_float(b[j])))
-DEFINE_BIAS(bias_bf16, td_bf16, td_float_to_bf16(td_bf16_to_float(*x) + td_bf16_to_float(b[j])))
 
 /* Float, the hot one: rows of channels, or planes. y may be x. */
 TD_CLONES static void bias_f32(const struct bias *s, const float *x, const float *b, float *y)
@@ -104,6 +102,19 @@ static void bias_complex(const struct bias *s, enum td_dtype t, const void *x, c
     }
 }
 
+/* Half and bfloat16: each sum in float, rounded once. */
+static enum td_code bias_low(struct td_call *c, const struct bias *s, struct td_tensor *y, struct td_err *err)
+{
+    const float *x, *b;
+    float *sum;
+    TD_TRY(td_upcast(c, c->in[0], &x, err));
+    TD_TRY(td_upcast(c, c->in[1], &b, err));
+    TD_TRY(td_upcast_room(c, y, &sum, err));
+    bias_f32(s, x, b, sum);
+    td_downcast(y, sum);
+    return TD_OK;
+}
+
 static struct bias bias_of(const struct td_node *n, const struct td_shape *x)
 {
     int axis = bias_axis(n, x->rank);
@@ -127,11 +138,8 @@ static enum td_code bias_run(struct td_call *c, struct td_err *err)
         bias_f64(&s, x, b, y->data);
         break;
     case TD_HALF:
-        bias_half(&s, x, b, y->data);
-        break;
     case TD_BFLOAT16:
-        bias_bf16(&s, x, b, y->data);
-        break;
+        return bias_low(c, &s, y, err);
     case TD_COMPLEX64:
     case TD_COMPLEX128:
         bias_complex(&s, y->dtype, x, b, y->data);

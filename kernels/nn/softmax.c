@@ -18,7 +18,11 @@
 #include "kernels/cpu/spread.h"
 #include "kernels/cpu/upcast.h"
 
-enum { EXP_OPS = 8 }; /* an exponential, a maximum and a sum in additions */
+enum {
+    EXP_OPS = 8, /* an exponential, a maximum and a sum in additions */
+    LANES = 16,
+    SHORT = 16 /* numbers of a row */
+};
 
 static enum td_code softmax_infer(struct td_infer *c, struct td_err *err)
 {
@@ -42,8 +46,67 @@ TD_CLONES static void shift(const float *x, float by, float *y, int64_t n)
     }
 }
 
+/* LANES rows of n numbers, a lane each: what is short is all tail along the row. */
+TD_CLONES static void short_rows(const float *x, float *y, int64_t n, bool logarithm)
+{
+    float e[SHORT][LANES], top[LANES], sum[LANES] = {0};
+    int32_t nan[LANES] = {0};
+    for (int k = 0; k < LANES; k++) {
+        top[k] = -INFINITY;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        for (int k = 0; k < LANES; k++) {
+            e[i][k] = x[k * n + i];
+            top[k] = e[i][k] > top[k] ? e[i][k] : top[k];
+            nan[k] |= e[i][k] != e[i][k];
+        }
+    }
+    for (int k = 0; k < LANES; k++) {
+        top[k] = nan[k] ? NAN : top[k];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        for (int k = 0; k < LANES; k++) {
+            const float less = e[i][k] - top[k], power = td_fast_exp_f32(less);
+            sum[k] += power;
+            e[i][k] = logarithm ? less : power;
+        }
+    }
+    for (int k = 0; k < LANES; k++) {
+        sum[k] = logarithm ? td_fast_log_f32(sum[k]) : 1 / sum[k];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        for (int k = 0; k < LANES; k++) {
+            y[k * n + i] = logarithm ? e[i][k] - sum[k] : e[i][k] * sum[k];
+        }
+    }
+}
+
+/* The last rows, fewer than LANES, beside rows of zeros. */
+static void last_short_rows(const float *x, float *y, int64_t rows, int64_t n, bool logarithm)
+{
+    float in[LANES * SHORT], out[LANES * SHORT];
+    memcpy(in, x, (size_t)(rows * n) * sizeof *x);
+    memset(in + rows * n, 0, (size_t)((LANES - rows) * n) * sizeof *x);
+    short_rows(in, out, n, logarithm);
+    memcpy(y, out, (size_t)(rows * n) * sizeof *y);
+}
+
+static void all_short_rows(const float *x, float *y, int64_t rows, int64_t n, bool logarithm)
+{
+    for (; rows >= LANES && !td_work_spent(8 * LANES * n); rows -= LANES, x += LANES * n, y += LANES * n) {
+        short_rows(x, y, n, logarithm);
+    }
+    if (rows > 0 && rows < LANES) {
+        last_short_rows(x, y, rows, n, logarithm);
+    }
+}
+
 static void rows_f32(const float *x, float *y, int64_t rows, int64_t n, bool logarithm)
 {
+    if (n <= SHORT) {
+        all_short_rows(x, y, rows, n, logarithm);
+        return;
+    }
     for (int64_t r = 0; r < rows && !td_work_spent(8 * n); r++, x += n, y += n) {
         float top = td_vec_max_f32(x, n), sum = td_vec_exp_sum_f32(x, top, y, n);
         if (logarithm) { /* two steps: top + log(sum) would lose the sum beside a large maximum */
