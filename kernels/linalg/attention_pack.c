@@ -22,29 +22,29 @@ TD_INLINE void transpose_four(const float *k, int64_t step, float *to)
     *(four *)(to + 3 * TD_PANEL) = __builtin_shufflevector(ef, gh, 2, 3, 6, 7);
 }
 
-#define PIECE(n)                                                                                             \
+#define SOME(n)                                                                                              \
     if (left & (n)) {                                                                                        \
         memcpy(to, from, (n) * sizeof *to);                                                                  \
         to += (n);                                                                                           \
         from += (n);                                                                                         \
     }
 
-/* A panel's row: so many entries, at most all, and zeros. In pieces whose sizes the compiler knows: for what is
- * short and of unknown size it has an instruction that begins in the time of a whole row. */
+/* A panel's row: so many entries, at most all, and zeros. By sizes that the compiler knows: for what
+ * is short and of unknown size it has an instruction that begins in the time of a whole row. */
 TD_INLINE void put_row(float *to, const float *from, int64_t left)
 {
-    _Static_assert(TD_PANEL == 64, "the pieces make up any part of a row");
+    _Static_assert(TD_PANEL == 64, "these sizes make up any part of a row");
     if (left == TD_PANEL) {
         memcpy(to, from, TD_PANEL * sizeof *to);
         return;
     }
     memset(to, 0, TD_PANEL * sizeof *to);
-    PIECE(32)
-    PIECE(16)
-    PIECE(8)
-    PIECE(4)
-    PIECE(2)
-    PIECE(1)
+    SOME(32)
+    SOME(16)
+    SOME(8)
+    SOME(4)
+    SOME(2)
+    SOME(1)
 }
 
 /* n keys, at most a panel of them, as its columns; zeros behind them. */

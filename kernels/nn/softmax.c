@@ -20,7 +20,7 @@
 
 enum {
     EXP_OPS = 8, /* an exponential, a maximum and a sum in additions */
-    LANES = 16,
+    ABREAST = 16,
     SHORT = 16 /* numbers of a row */
 };
 
@@ -46,57 +46,58 @@ TD_CLONES static void shift(const float *x, float by, float *y, int64_t n)
     }
 }
 
-/* LANES rows of n numbers, a lane each: what is short is all tail along the row. */
+/* ABREAST rows of n numbers side by side in vectors: along the row there is too little for one. */
 TD_CLONES static void short_rows(const float *x, float *y, int64_t n, bool logarithm)
 {
-    float e[SHORT][LANES], top[LANES], sum[LANES] = {0};
-    int32_t nan[LANES] = {0};
-    for (int k = 0; k < LANES; k++) {
+    float e[SHORT][ABREAST], top[ABREAST], sum[ABREAST] = {0};
+    int32_t nan[ABREAST] = {0};
+    for (int k = 0; k < ABREAST; k++) {
         top[k] = -INFINITY;
     }
     for (int64_t i = 0; i < n; i++) {
-        for (int k = 0; k < LANES; k++) {
+        for (int k = 0; k < ABREAST; k++) {
             e[i][k] = x[k * n + i];
             top[k] = e[i][k] > top[k] ? e[i][k] : top[k];
             nan[k] |= e[i][k] != e[i][k];
         }
     }
-    for (int k = 0; k < LANES; k++) {
+    for (int k = 0; k < ABREAST; k++) {
         top[k] = nan[k] ? NAN : top[k];
     }
     for (int64_t i = 0; i < n; i++) {
-        for (int k = 0; k < LANES; k++) {
+        for (int k = 0; k < ABREAST; k++) {
             const float less = e[i][k] - top[k], power = td_fast_exp_f32(less);
             sum[k] += power;
             e[i][k] = logarithm ? less : power;
         }
     }
-    for (int k = 0; k < LANES; k++) {
+    for (int k = 0; k < ABREAST; k++) {
         sum[k] = logarithm ? td_fast_log_f32(sum[k]) : 1 / sum[k];
     }
     for (int64_t i = 0; i < n; i++) {
-        for (int k = 0; k < LANES; k++) {
+        for (int k = 0; k < ABREAST; k++) {
             y[k * n + i] = logarithm ? e[i][k] - sum[k] : e[i][k] * sum[k];
         }
     }
 }
 
-/* The last rows, fewer than LANES, beside rows of zeros. */
+/* The last rows, fewer than ABREAST, beside rows of zeros. */
 static void last_short_rows(const float *x, float *y, int64_t rows, int64_t n, bool logarithm)
 {
-    float in[LANES * SHORT], out[LANES * SHORT];
+    float in[ABREAST * SHORT], out[ABREAST * SHORT];
     memcpy(in, x, (size_t)(rows * n) * sizeof *x);
-    memset(in + rows * n, 0, (size_t)((LANES - rows) * n) * sizeof *x);
+    memset(in + rows * n, 0, (size_t)((ABREAST - rows) * n) * sizeof *x);
     short_rows(in, out, n, logarithm);
     memcpy(y, out, (size_t)(rows * n) * sizeof *y);
 }
 
 static void all_short_rows(const float *x, float *y, int64_t rows, int64_t n, bool logarithm)
 {
-    for (; rows >= LANES && !td_work_spent(8 * LANES * n); rows -= LANES, x += LANES * n, y += LANES * n) {
+    for (; rows >= ABREAST && !td_work_spent(8 * ABREAST * n);
+         rows -= ABREAST, x += ABREAST * n, y += ABREAST * n) {
         short_rows(x, y, n, logarithm);
     }
-    if (rows > 0 && rows < LANES) {
+    if (rows > 0 && rows < ABREAST) {
         last_short_rows(x, y, rows, n, logarithm);
     }
 }
