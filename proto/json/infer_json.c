@@ -177,17 +177,17 @@ static enum td_code input_parameter(struct walk *w, const struct td_json_str *ke
     return td_infer_place_set(&w->in->raw.place, w->in->raw.name, &p, err);
 }
 
-/* The data at j, where the input is one that the model wants, and is wanted as it is sent. */
+/* The data at j, where the input is one that the model wants, and is wanted as it is sent. Once: it looks at
+ * all of the text, and finds nothing where further large data follow, as for a model of more inputs. */
 static void read_ahead(struct walk *w)
 {
     struct td_infer_json *to = w->to;
     const struct td_infer_in *raw = &w->in->raw;
-    for (int i = 0; i < w->known->n_fields && !to->ahead.there; i++) {
+    for (int i = 0; i < w->known->n_fields && to->n_in >= w->known->n_fields && w->j.ahead == NULL; i++) {
         const struct td_json_field *f = &w->known->fields[i];
         if (strcmp(f->name, raw->name) == 0 && f->dtype == td_v2_dtype(raw->datatype)) {
             td_json_ahead_last(&to->ahead, &w->j, f->dtype);
             w->j.ahead = &to->ahead;
-            return;
         }
     }
 }
