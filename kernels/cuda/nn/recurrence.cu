@@ -190,7 +190,7 @@ __device__ void tile(const td_cuda_recurrence &s, int64_t t, int64_t row, int64_
 }
 
 /* The kernel's block has 8 rows, all units, and steps [from, to). */
-template <int GATES> __global__ void __launch_bounds__(THREADS) all_steps(td_cuda_recurrence s)
+template <int GATES> __global__ void __launch_bounds__(THREADS, 2) all_steps(td_cuda_recurrence s)
 {
     const int64_t tiles = (s.rows + ROWS - 1) / ROWS;
     for (int64_t i = blockIdx.x; i < tiles; i += gridDim.x) {
