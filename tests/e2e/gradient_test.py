@@ -350,7 +350,7 @@ class Batches(Case):
         got = self.many(ask, len(x))
         ran = {n: c - before.get(n, 0) for n, c in self.batches().items() if c > before.get(n, 0)}
         np.testing.assert_allclose(np.concatenate(got), want, rtol=1e-3, atol=1e-5)
-        self.assertGreater(max(ran), 3, "no gradients ran together")
+        self.assertGreater(max(ran), 1, "no gradients ran together")
         self.assertEqual(sum(n * c for n, c in ran.items()), len(x))
 
     def test_by_weights_run_alone(self):
