@@ -60,7 +60,7 @@ enum td_code td_recorded_find(const struct td_frame *f, const struct td_bound_pl
         }
         for (int i = 0; i < s->n_in; i++) {
             const int v = s->in[i];
-            if ((s->on_host == NULL || !s->on_host[i]) && !seen[v]) {
+            if (!td_step_reads_here(s, l->choice[k].kernel, i) && !seen[v]) {
                 seen[v] = true;
                 *ok &= add_source(f, l, r, v);
             }

@@ -4,6 +4,7 @@
  * The sum of x, which grows from run to run, says which branch is taken.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/function/placement.h"
 #include "tests/host_cuda/there.h"
 
 #define FLOAT " {T:type=float} "
@@ -184,6 +185,35 @@ TEST(what_differs_or_draws_is_left_to_the_host)
                   ABOVE("-3") ONE));
 }
 
+static void find_words(void *ctx, const struct td_placement *p)
+{
+    if (strcmp(p->node->op_name, "StatelessIf") == 0) {
+        (void)snprintf(ctx, 400, "%s", p->why);
+    }
+}
+
+static void says(const char *functions, bool there)
+{
+    struct there d;
+    struct td_tensor out = {0};
+    char why[400] = "";
+    open_there(&d, text_of(functions, ABOVE("-3") IF("bool")), &recorded);
+    CHECK_OK(ask(&d, &square, 0, &out, &d.t.err));
+    td_tensor_clear(&out);
+    CHECK_INT(td_placement_each(d.f, find_words, why, &d.t.err), TD_OK);
+    CHECK((strstr(why, "its branch chosen on the device, from run 2 on") != NULL) == there);
+    (void)close_there(&d);
+}
+
+TEST(placement_says_where_it_is_decided)
+{
+    says(two, true);
+    says("@then " OF_TWO " -> (u:float, v:float) = [ ] (b, a)\n"
+         "@else " OF_TWO " -> (u:float, v:float) = [ d = RandomUniform {T:type=int32; dtype:type=float; "
+         "seed:int=7; seed2:int=9} (int32[2] 3 3) ] (d:output:0, b)\n",
+         false);
+}
+
 TEST(a_device_without_conditional_nodes_leaves_it_to_the_host)
 {
     const char *const text = text_of(two, ABOVE("-3") IF("bool"));
@@ -242,6 +272,7 @@ int main(int argc, char **argv)
     RUN(an_index_is_refused_in_the_branch_that_is_taken)
     RUN(what_was_refused_first_is_told)
     RUN(what_differs_or_draws_is_left_to_the_host)
+    RUN(placement_says_where_it_is_decided)
     RUN(shapes_change_from_run_to_run)
     RUN(runs_at_once_have_branches_of_their_own)
     RUN(a_branch_finds_no_room)

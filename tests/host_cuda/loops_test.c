@@ -123,6 +123,51 @@ TEST(an_index_that_is_not_there_ends_it)
     refused_there(loop(&(struct how){.cond = BELOW("9"), .body = gather}), "indices = 3 is not in [0, 3)");
 }
 
+/* x[i], as TensorFlow writes it: begin and end are made of what is carried; `at` is a vector of one. */
+#define VECTOR(name, of) name " = ExpandDims {T:type=int32; Tdim:type=int32} (" of ", int32[] 0)\n"
+#define ROW                                                                                                  \
+    "StridedSlice {T:type=float; Index:type=int32; begin_mask:int=0; end_mask:int=0; ellipsis_mask:int=0; "  \
+    "new_axis_mask:int=0; shrink_axis_mask:int=1} "
+
+TEST(a_row_is_taken_at_the_counter)
+{
+    static const char row[] =
+        COUNT VECTOR("e", "i") VECTOR("t", "j:z:0") "g = " ROW "(x, e:output:0, t:output:0, int32[1] 1)"
+                                                    "\nv = AddV2" FLOAT "(y, g:output:0) ] (j:z:0, x, v:z:0)";
+    goes_round(&(struct how){.cond = BELOW("3"), .body = row}, 3);
+    /* from the end; more rounds than there are rows, both ways */
+    goes_round(&(struct how){.cond = BELOW("3"), .body = row, .start = "-3"}, 6);
+    refused_there(loop(&(struct how){.cond = BELOW("9"), .body = row}),
+                  "slice index 3 of dimension 0 out of bounds");
+    refused_there(loop(&(struct how){.cond = BELOW("9"), .body = row, .start = "-4"}),
+                  "slice index -4 of dimension 0 out of bounds");
+}
+
+/* x[:, i], x[i, ..., i], x[::-1, i, newaxis]: whole axes beside. */
+TEST(a_column_is_taken_at_the_counter)
+{
+    goes_round(
+        &(struct how){.cond = BELOW("3"),
+                      .body = COUNT VECTOR(
+                          "e", "i") "at = ConcatV2 {N:int=2; T:type=int32; Tidx:type=int32} (int32[1] 0, "
+                                    "e:output:0, int32[] 0)\n"
+                                    "g = StridedSlice {T:type=float; Index:type=int32; begin_mask:int=1; "
+                                    "end_mask:int=1; ellipsis_mask:int=0; new_axis_mask:int=0; "
+                                    "shrink_axis_mask:int=2} (x, at:output:0, at:output:0, int32[2] -1 1)\n"
+                                    "v = AddV2" FLOAT "(y, g:output:0) ] (j:z:0, x, v:z:0)"},
+        3);
+    goes_round(
+        &(struct how){.cond = BELOW("3"),
+                      .body = COUNT VECTOR(
+                          "e", "i") "at = ConcatV2 {N:int=3; T:type=int32; Tidx:type=int32} (e:output:0, "
+                                    "int32[1] 0, e:output:0, int32[] 0)\n"
+                                    "g = StridedSlice {T:type=float; Index:type=int32; begin_mask:int=0; "
+                                    "end_mask:int=0; ellipsis_mask:int=2; new_axis_mask:int=0; "
+                                    "shrink_axis_mask:int=5} (x, at:output:0, at:output:0, int32[3] 1 1 1)\n"
+                                    "v = AddV2" FLOAT "(y, g:output:0) ] (j:z:0, x, v:z:0)"},
+        3);
+}
+
 /* ------------------------------------------------------------------ control flow in it */
 
 static const char *with(const char *functions, const struct how *how)
@@ -359,6 +404,8 @@ int main(int argc, char **argv)
     RUN(the_data_say_when_it_is_over)
     RUN(an_index_is_carried)
     RUN(an_index_that_is_not_there_ends_it)
+    RUN(a_row_is_taken_at_the_counter)
+    RUN(a_column_is_taken_at_the_counter)
     RUN(a_branch_is_in_a_round)
     RUN(a_loop_is_in_a_round)
     RUN(loops_are_in_loops_and_branches)

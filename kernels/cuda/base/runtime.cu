@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
 
 #include "kernels/cuda/base/launch.cuh"
 
