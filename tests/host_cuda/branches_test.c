@@ -196,11 +196,12 @@ static void says(const char *functions, bool there)
 {
     struct there d;
     struct td_tensor out = {0};
+    struct td_err err = {0};
     char why[400] = "";
     open_there(&d, text_of(functions, ABOVE("-3") IF("bool")), &recorded);
-    CHECK_OK(ask(&d, &square, 0, &out, &d.t.err));
+    CHECK_OK(ask(&d, &square, 0, &out, &err));
     td_tensor_clear(&out);
-    CHECK_INT(td_placement_each(d.f, find_words, why, &d.t.err), TD_OK);
+    CHECK_INT(td_placement_each(d.f, find_words, why, &err), TD_OK);
     CHECK((strstr(why, "its branch chosen on the device, from run 2 on") != NULL) == there);
     (void)close_there(&d);
 }
