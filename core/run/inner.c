@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/inner.h"
 
+#include "core/base/device.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/graph/attr.h"
@@ -109,7 +110,7 @@ static enum td_code bind_branches(const struct td_bound_plan *l, const struct td
 {
     const struct td_op_branch *b = &s->node->op->branch;
     const int n = b->list != NULL ? td_attr_len(s->node, b->list) : 2;
-    TD_FAIL_IF(n == 0 || n > TD_INNER_BRANCHES, err, UNIMPLEMENTED, "it has %d branches", n);
+    TD_FAIL_IF(n == 0 || n > TD_DEVICE_BODIES, err, UNIMPLEMENTED, "it has %d branches", n);
     TD_TRY(make(n, 0, out, err));
     for (int p = 0; p < n; p++) {
         const int value = b->list != NULL ? p : p == 0;

@@ -17,7 +17,6 @@
 
 #include "core/run/bound_plan.h"
 
-enum { TD_INNER_BRANCHES = 32 /* at most */ };
 enum td_inner_part { TD_LOOP_COND, TD_LOOP_BODY, TD_LOOP_PARTS };
 
 struct td_inner {
