@@ -146,26 +146,22 @@ TEST(a_row_is_taken_at_the_counter)
 /* x[:, i], x[i, ..., i], x[::-1, i, newaxis]: whole axes beside. */
 TEST(a_column_is_taken_at_the_counter)
 {
-    goes_round(
-        &(struct how){.cond = BELOW("3"),
-                      .body = COUNT VECTOR(
-                          "e", "i") "at = ConcatV2 {N:int=2; T:type=int32; Tidx:type=int32} (int32[1] 0, "
-                                    "e:output:0, int32[] 0)\n"
-                                    "g = StridedSlice {T:type=float; Index:type=int32; begin_mask:int=1; "
-                                    "end_mask:int=1; ellipsis_mask:int=0; new_axis_mask:int=0; "
-                                    "shrink_axis_mask:int=2} (x, at:output:0, at:output:0, int32[2] -1 1)\n"
-                                    "v = AddV2" FLOAT "(y, g:output:0) ] (j:z:0, x, v:z:0)"},
-        3);
-    goes_round(
-        &(struct how){.cond = BELOW("3"),
-                      .body = COUNT VECTOR(
-                          "e", "i") "at = ConcatV2 {N:int=3; T:type=int32; Tidx:type=int32} (e:output:0, "
-                                    "int32[1] 0, e:output:0, int32[] 0)\n"
-                                    "g = StridedSlice {T:type=float; Index:type=int32; begin_mask:int=0; "
-                                    "end_mask:int=0; ellipsis_mask:int=2; new_axis_mask:int=0; "
-                                    "shrink_axis_mask:int=5} (x, at:output:0, at:output:0, int32[3] 1 1 1)\n"
-                                    "v = AddV2" FLOAT "(y, g:output:0) ] (j:z:0, x, v:z:0)"},
-        3);
+    goes_round(&(struct how){.cond = BELOW("3"),
+                             .body = COUNT
+                             "at = Pack {N:int=2; T:type=int32} (int32[] 0, i)\n"
+                             "g = StridedSlice {T:type=float; Index:type=int32; begin_mask:int=1; "
+                             "end_mask:int=1; ellipsis_mask:int=0; new_axis_mask:int=0; "
+                             "shrink_axis_mask:int=2} (x, at:output:0, at:output:0, int32[2] -1 1)\n"
+                             "v = AddV2" FLOAT "(y, g:output:0) ] (j:z:0, x, v:z:0)"},
+               3);
+    goes_round(&(struct how){.cond = BELOW("3"),
+                             .body = COUNT
+                             "at = Pack {N:int=3; T:type=int32} (i, int32[] 0, i)\n"
+                             "g = StridedSlice {T:type=float; Index:type=int32; begin_mask:int=0; "
+                             "end_mask:int=0; ellipsis_mask:int=2; new_axis_mask:int=0; "
+                             "shrink_axis_mask:int=5} (x, at:output:0, at:output:0, int32[3] 1 1 1)\n"
+                             "v = AddV2" FLOAT "(y, g:output:0) ] (j:z:0, x, v:z:0)"},
+               3);
 }
 
 /* ------------------------------------------------------------------ control flow in it */
