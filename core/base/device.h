@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/device_nodes.h"
 #include "core/base/status.h"
 
 enum td_copy { TD_COPY_TO_DEVICE, TD_COPY_TO_HOST, TD_COPY_ON_DEVICE, TD_COPY_KINDS };
@@ -26,14 +27,6 @@ struct td_stream; /* opaque; NULL is the host's immediate stream */
 struct td_event;
 struct td_recording;
 struct td_launch; /* core/run/device_run.h: one kernel with its tensors */
-
-/* What a loop in recorded work goes by, all of it on the device. */
-struct td_device_loop {
-    const void *go;       /* a bool: the condition */
-    uint32_t *left;       /* [2]: rounds that may yet begin; and 1 where it ended for want of them, else 0 */
-    const int32_t *fault; /* n_faults words of launches that judge their inputs: one that is set ends it */
-    int n_faults;
-};
 
 struct td_device {
     enum td_device_kind kind;
@@ -95,18 +88,31 @@ struct td_device {
     TD_MUST enum td_code (*graph_launch)(const struct td_device *d, struct td_stream *stream,
                                          struct td_recording *r, struct td_err *err);
     void (*graph_free)(const struct td_device *d, struct td_recording *r);
-    /* A loop in recorded work (core/run/device_loop.h). loop_begin: *body is new, and what is queued on it is
-     * a round; l is looked at where the loop begins in stream, and at each round's end. What stream gets
-     * behind this call comes behind the loop. loop_carry: in a round, bytes for the next one, unless a fault
-     * is set: the launch that has set it is to find its inputs. loop_end closes body, whatever was queued.
-     * All three are NULL where a device has no such loops. */
+    /* Conditional nodes in recorded work (core/run/device_inner.c has what they are for); all are NULL
+     * where a device has none. What is queued on a body, a new stream, is run as its node says, and what
+     * stream gets behind the call that has begun it comes behind the node. body_end closes one, whatever
+     * was queued; l: of a loop's, else NULL.
+     * loop_begin: body is a round; l is looked at where the loop begins in stream, and at each round's end.
+     * loop_carry: in a round, bytes for the next one, unless a fault is set, whose launch is to find its
+     * inputs, or a loop in the round has no rounds left: the round is not over.
+     * branch_begin: one of bodies [n] is run, as b says. pass_begin: body is run, or not, as p says;
+     * pass_copy: in it, where *fresh is not 0. */
     TD_MUST enum td_code (*loop_begin)(const struct td_device *d, struct td_stream *stream,
                                        const struct td_device_loop *l, struct td_stream **body,
                                        struct td_err *err);
     TD_MUST enum td_code (*loop_carry)(const struct td_device *d, struct td_stream *body,
                                        const struct td_device_loop *l, void *to, const void *from,
                                        size_t bytes, struct td_err *err);
-    TD_MUST enum td_code (*loop_end)(const struct td_device *d, struct td_stream *body,
+    TD_MUST enum td_code (*branch_begin)(const struct td_device *d, struct td_stream *stream,
+                                         const struct td_device_branch *b, struct td_stream **bodies,
+                                         struct td_err *err);
+    TD_MUST enum td_code (*pass_begin)(const struct td_device *d, struct td_stream *stream,
+                                       const struct td_device_pass *p, struct td_stream **body,
+                                       struct td_err *err);
+    TD_MUST enum td_code (*pass_copy)(const struct td_device *d, struct td_stream *body,
+                                      const uint32_t *fresh, void *to, const void *from, size_t bytes,
+                                      struct td_err *err);
+    TD_MUST enum td_code (*body_end)(const struct td_device *d, struct td_stream *body,
                                      const struct td_device_loop *l, struct td_err *err);
     /* which run of a plan at the same shapes is the first to be recorded, from 1; 0: none ever is */
     int graph_run;

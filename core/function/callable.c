@@ -424,7 +424,10 @@ static enum td_code bind_locked(struct td_callable *f, const struct td_tensor *c
 static enum td_code bind(struct td_callable *f, const struct td_tensor *const *in, const struct td_run *run,
                          struct td_plan **plan, struct td_bound_plan **bound, struct td_err *err)
 {
-    const struct td_work *own = &run->opts->work;
+    static const struct td_work none;
+    const struct td_work *here = td_work_now(), *own = run != NULL    ? &run->opts->work
+                                                       : here != NULL ? here
+                                                                      : &none;
     const struct td_work kept = {.stop = own->stop, .deadline_ns = own->deadline_ns, .trace = own->trace};
     const struct td_work *before = td_work_enter(&kept);
     pthread_mutex_lock(&f->mu);

@@ -152,8 +152,10 @@ static void place_bound(const struct td_model_opts *o, const struct td_bound_pla
     const struct td_stretch *recorded = td_stretch_of(b, step);
     if (recorded != NULL && used + 1 < bytes) {
         (void)snprintf(why + used, bytes - used, "%s%s from run %d on", used > 0 ? "; " : "",
-                       recorded->loop ? "goes round on the device, where all of its steps run there,"
-                                      : "recorded with its neighbours",
+                       recorded->loop ? "goes round on the device"
+                       : b->inner[step] != NULL
+                           ? "recorded with its neighbours, its branch chosen on the device,"
+                           : "recorded with its neighbours",
                        o->device->graph_run);
     }
 }

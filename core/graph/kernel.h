@@ -129,7 +129,8 @@ struct td_kernel {
     enum td_library_kind library;
     bool competes; /* with its neighbours that say so too: which is faster is worth trying */
     bool hands_on; /* output 0 is input 0's bytes, of whatever shapes: on a device nothing is queued for it */
-    /* of a device's row: bit i: what input i holds may be refused, by td_call.fault */
+    /* of a device's row: bit i: what input i holds may be refused, by td_call.fault: it is read there, also
+     * where the op says that it is on the host */
     uint32_t judged;
     /* NULL, or a reason why this row does not serve this node */
     const char *(*refuse)(const struct td_node *n);

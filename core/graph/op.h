@@ -272,6 +272,9 @@ struct td_op_branch {
     /* The function that n runs on its inputs but the first when that is the integer or bool `value`; NULL:
      * none. */
     const struct td_func_ref *(*taken)(const struct td_node *n, int64_t value);
+    /* the attribute that has all of these functions, each taken by its number, and the last by any other;
+     * NULL: there are two, by whether the value is zero */
+    const char *list;
     /* a loop: the attributes naming the function that must answer true for it to go on, and the one that is
      * run then */
     const char *loop_cond, *loop_body;

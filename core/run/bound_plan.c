@@ -16,6 +16,7 @@
 #include "core/run/device_run.h"
 #include "core/run/bound_plan_check.h"
 #include "core/run/frame.h"
+#include "core/run/inner.h"
 #include "core/run/lone.h"
 #include "core/base/mem.h"
 #include "core/run/model.h"
@@ -193,6 +194,17 @@ static enum td_step_mode device_mode(enum td_step_mode mode)
                                    : TD_STEP_DEVICE;
 }
 
+/* Shapes that follow from what a step of control flow runs. */
+static bool look_inside(struct prop *x, int k)
+{
+    const struct td_step *s = &x->p->steps[k];
+    x->l->inner[k] = td_inner_find(x->l, k, x->out);
+    for (int i = 0; x->l->inner[k] != NULL && i < s->n_out; i++) {
+        x->l->shape[s->out0 + i] = x->out[i];
+    }
+    return x->l->inner[k] != NULL;
+}
+
 /* What is left to a run, and its kernel when that follows from the shapes. */
 static void bind_step(struct prop *x, int k, enum td_step_mode mode)
 {
@@ -214,7 +226,9 @@ static void propagate(struct prop *x)
         bool shapes_known, values_known;
         gather(x, s, &shapes_known, &values_known);
         bool all_out = infer_outputs(x, s);
-        if (evaluable(x, s, shapes_known, values_known, all_out) && evaluate(x, s)) {
+        if (look_inside(x, k)) {
+            bind_step(x, k, TD_STEP_READY);
+        } else if (evaluable(x, s, shapes_known, values_known, all_out) && evaluate(x, s)) {
             if (x->p->dead_values) {
                 bind_step(x, k, TD_STEP_READY);
             } else {
@@ -241,10 +255,11 @@ static bool allocate(struct td_bound_plan *l, const struct td_plan *p)
     l->mode = td_calloc(s, 1);
     l->choice = td_calloc(s, sizeof *l->choice);
     l->workspace = td_calloc(s, sizeof *l->workspace);
+    l->inner = td_calloc(s, sizeof(struct td_inner *));
     l->region_cost = td_calloc((size_t)p->n_regions + 1, sizeof *l->region_cost);
     l->bytes = sizeof *l + v * (sizeof *l->shape + sizeof *l->known + sizeof *l->offset) +
-               s * (1 + sizeof *l->choice + sizeof *l->workspace);
-    return l->key && l->shape && l->known && l->offset && l->mode && l->choice && l->workspace &&
+               s * (1 + sizeof *l->choice + sizeof *l->workspace + sizeof(struct td_inner *));
+    return l->key && l->shape && l->known && l->offset && l->mode && l->choice && l->workspace && l->inner &&
            l->region_cost;
 }
 
@@ -254,6 +269,9 @@ static void destroy(struct td_bound_plan *l)
     td_frame_free_idle(l);
     for (int k = 0; l->choice != NULL && k < l->plan->n_steps; k++) {
         td_choice_fini(&l->choice[k]);
+    }
+    for (int k = 0; l->inner != NULL && k < l->plan->n_steps; k++) {
+        td_inner_free(l->inner[k]); /* behind the frames, whose recordings have them */
     }
     td_select_notes_fini(&l->passed_over);
     for (int v = 0; l->known != NULL && v < l->plan->n_values; v++) {
@@ -267,6 +285,7 @@ static void destroy(struct td_bound_plan *l)
     td_free(l->mode);
     td_free(l->choice);
     td_free(l->workspace);
+    td_free(l->inner);
     td_free(l->region_cost);
     td_free(l->stretches);
     td_plan_unref(l->plan);

@@ -58,6 +58,8 @@ struct td_stretch {
     bool loop;
 };
 
+struct td_inner;
+
 struct td_bound_plan {
     const struct td_plan *plan;
     struct td_shape *key;    /* n_feeds */
@@ -70,7 +72,8 @@ struct td_bound_plan {
     int64_t *workspace; /* n_steps: offset of the choice's workspace in the block; -1: it needs none */
     struct td_select_notes passed_over; /* by step: rows that were asked and do not run, and why */
     struct td_region_cost *region_cost; /* n_regions: what their groups took */
-    struct td_stretch *stretches;       /* n_stretches, ascending */
+    struct td_inner **inner;      /* n_steps: what control flow runs (core/run/inner.h); NULL: not bound */
+    struct td_stretch *stretches; /* n_stretches, ascending */
     int n_stretches;
     bool uses_device;          /* some step's mode is a device one, or a loop may go round there */
     size_t block_bytes, bytes; /* of a run's block; of the bound plan itself */

@@ -38,6 +38,23 @@ static void keep(struct planner *m, int v, int until)
     }
 }
 
+/* What step k judges, and what may be judged inside of it. */
+static void keep_judged(struct planner *m, int k)
+{
+    const struct td_step *s = &m->l->plan->steps[k];
+    const struct td_inner *inner = m->l->inner[k];
+    const uint32_t judged = m->l->choice[k].kernel->judged;
+    const bool all = inner != NULL && inner->n_judges > 0;
+    for (int i = 0; i < s->n_in; i++) {
+        if (all || (i < 32 && (judged >> i & 1))) {
+            keep(m, s->in[i], m->s->end);
+        }
+    }
+    for (int o = 0; all && o < s->n_out; o++) { /* where a loop has what it carries */
+        keep(m, s->out0 + o, m->s->end);
+    }
+}
+
 /* Backwards, so that chains of views add up. */
 static void find_lifetimes(struct planner *m)
 {
@@ -51,12 +68,7 @@ static void find_lifetimes(struct planner *m)
         if (!td_stretch_runs(m->l, k)) {
             continue;
         }
-        const uint32_t judged = m->l->choice[k].kernel->judged;
-        for (int i = 0; i < s->n_in && i < 32; i++) {
-            if (judged >> i & 1) {
-                keep(m, s->in[i], m->s->end);
-            }
-        }
+        keep_judged(m, k);
         if (td_stretch_hands_on(m->l, k)) {
             keep(m, s->in[0], m->until[s->out0 - m->first]);
         }
@@ -109,6 +121,9 @@ static bool place_step(struct planner *m, int k, size_t low, struct td_device_ar
     for (int o = 0; ok && o < s->n_out && !td_stretch_hands_on(l, k); o++) {
         const int v = s->out0 + o, until = m->until[v - m->first];
         size_t bytes;
+        if (!td_device_arena_has(l, k, o)) {
+            continue;
+        }
         ok = td_size_mul((size_t)td_shape_count(&l->shape[v]), td_dtype_size(l->plan->dtype[v]), &bytes) &&
              place(m, low, bytes, until < k ? k : until, out);
     }

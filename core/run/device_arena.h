@@ -23,6 +23,13 @@ TD_MUST enum td_code td_device_arena_plan(const struct td_bound_plan *l, const s
                                           size_t reserved, struct td_device_arena *out, struct td_err *err);
 void td_device_arena_fini(struct td_device_arena *a);
 
+/* Whether output o of step k has a piece: not what a loop leaves as it was, and nobody reads behind it. */
+static inline bool td_device_arena_has(const struct td_bound_plan *l, int k, int o)
+{
+    const struct td_inner *x = l->inner[k];
+    return x == NULL || !x->loop || x->from[o] != o || l->plan->last_use[l->plan->steps[k].out0 + o] >= 0;
+}
+
 static inline size_t td_device_arena_aligned(size_t bytes)
 {
     return (bytes + TD_DEVICE_ARENA_ALIGN - 1) / TD_DEVICE_ARENA_ALIGN * TD_DEVICE_ARENA_ALIGN;

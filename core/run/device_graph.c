@@ -52,12 +52,12 @@ void td_recorded_drop(const struct td_device *d, struct td_recorded *r)
     for (int i = 0; i < r->n_judges; i++) {
         td_free(r->judges[i].in);
     }
-    td_recorded_loop_drop(d, r->loop);
+    td_recorded_inner_free(d, r);
     td_buffer_unref(r->arena);
     td_free(r->in);
     td_free(r->out);
     td_free(r->judges);
-    *r = (struct td_recorded){.of = r->of, .runs = r->runs, .due = r->due, .wait = r->wait, .loop = r->loop};
+    *r = (struct td_recorded){.of = r->of, .runs = r->runs, .due = r->due, .wait = r->wait};
 }
 
 /* It may be recorded again, after twice as many runs as the last time. */
@@ -105,7 +105,6 @@ void td_device_graphs_free(struct td_device_graphs *g)
     pthread_mutex_unlock(&all.mu);
     for (int i = 0; i < g->n; i++) {
         td_recorded_drop(g->device, &g->at[i]);
-        td_device_loop_free(g->at[i].loop);
     }
     td_free(g);
 }
@@ -174,12 +173,13 @@ static const struct td_tensor *value_here(const struct td_frame *f, const struct
     return makes(r, p, v) || f->dev->only_there[v] || f->slots[v].buf == NULL ? NULL : &f->slots[v];
 }
 
-enum td_code td_recorded_expect(struct td_frame *f, const struct td_plan *p, const struct td_recorded *r,
-                                struct td_err *err)
+/* Of the judges [from, to). */
+static enum td_code expect_some(struct td_frame *f, const struct td_plan *p, const struct td_recorded *r,
+                                int from, int to, struct td_err *err)
 {
     struct td_device_run *dev = f->dev;
     int32_t *words = NULL;
-    for (int i = 0; i < r->n_judges; i++) {
+    for (int i = from; i < to; i++) {
         const struct td_recorded_judge *j = &r->judges[i];
         const int n = j->step->n_in;
         struct td_launch launch = {
@@ -196,9 +196,29 @@ enum td_code td_recorded_expect(struct td_frame *f, const struct td_plan *p, con
         TD_TRY(rc);
         words = words == NULL ? launch.fault : words;
     }
-    return r->n_judges == 0 ? TD_OK
-                            : dev->device->copy(dev->device, dev->stream, TD_COPY_ON_DEVICE, words, r->words,
-                                                (size_t)r->n_judges * sizeof *words, err);
+    return from == to ? TD_OK
+                      : dev->device->copy(dev->device, dev->stream, TD_COPY_ON_DEVICE, words, r->words + from,
+                                          (size_t)(to - from) * sizeof *words, err);
+}
+
+/* In the order of the steps: what comes behind one that was refused may be refused for that. */
+enum td_code td_recorded_expect(struct td_frame *f, const struct td_plan *p, const struct td_recorded *r,
+                                struct td_err *err)
+{
+    int from = 0;
+    for (int i = 0; i < r->n_inner; i++) {
+        const struct td_recorded_inner *x = &r->inner[i];
+        int to = from;
+        while (to < r->n_judges && r->judges[to].step < &p->steps[x->step]) {
+            to++;
+        }
+        TD_TRY(expect_some(f, p, r, from, to, err));
+        from = to;
+        for (int k = 0; k < x->of->n; k++) {
+            TD_TRY(td_recorded_expect(f, x->part[k].bound->plan, &x->part[k].rec, err));
+        }
+    }
+    return expect_some(f, p, r, from, r->n_judges, err);
 }
 
 /* A result is in the arena, or in bytes of its own where it may outlive the run. */
@@ -259,10 +279,10 @@ static enum td_code launch(struct td_frame *f, const struct td_bound_plan *l, st
                            bool given, const struct td_run *run, struct td_err *err)
 {
     struct td_device_run *dev = f->dev;
-    TD_TRY(td_recorded_make_room(dev, r->n_judges, err));
+    TD_TRY(td_recorded_make_room(dev, td_recorded_judged(r), err));
     TD_TRY(given ? TD_OK : give_all(f, r, err));
     if (r->of.loop) {
-        TD_TRY(td_device_loop_run(f, r, run, err));
+        TD_TRY(td_device_loop_run(f, l->plan, r, run, err));
     } else {
         dev->queued = true;
         TD_TRY(dev->device->graph_launch(dev->device, dev->stream, r->graph, err));
@@ -272,11 +292,11 @@ static enum td_code launch(struct td_frame *f, const struct td_bound_plan *l, st
 }
 
 /* The recording is made now, where it can be. */
-static enum td_code make(struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r,
-                         const struct td_run *run, bool *made, struct td_err *err)
+static enum td_code make(struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r, bool *made,
+                         struct td_err *err)
 {
     bool never = false;
-    TD_TRY(r->of.loop ? td_device_loop_make(f, l, r, run, made, &never, err)
+    TD_TRY(r->of.loop ? td_device_loop_make(f, l, r, made, &never, err)
                       : td_recorded_make(f, l, r, made, &never, err));
     if (!*made) {
         drop_for_now(f->dev->device, r);
@@ -314,7 +334,7 @@ enum td_code td_device_graph_run(struct td_frame *f, const struct td_bound_plan 
     if (!made && r->runs < r->due) {
         return TD_OK;
     }
-    TD_TRY(made ? TD_OK : make(f, l, r, run, &made, err));
+    TD_TRY(made ? TD_OK : make(f, l, r, &made, err));
     if (made) {
         TD_TRY(launch(f, l, r, !was_made && !r->of.loop, run, err));
         *next = r->of.end;

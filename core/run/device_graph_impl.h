@@ -1,5 +1,6 @@
 /* core/run/device_graph_impl.h - one stretch's recording, as device_graph.c launches it and
- * device_record.c makes it; and a loop's, of device_loop.c and device_loop_record.c.
+ * device_record.c makes it; what control flow in it runs, of device_inner.c and device_loop_record.c; and a
+ * loop by itself, of device_loop.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_RUN_DEVICE_GRAPH_IMPL_H
@@ -33,7 +34,7 @@ struct td_recorded_judge {
     const struct td_tensor *known;
 };
 
-struct td_recorded_loop;
+struct td_recorded_inner;
 
 struct td_recorded {
     struct td_stretch of;
@@ -46,8 +47,20 @@ struct td_recorded {
     struct td_recorded_judge *judges;
     int32_t *words; /* n_judges, in the arena */
     int n_in, n_out, n_judges;
-    bool whole;                    /* a plan of its own: its feeds have places, and what it fetches has */
-    struct td_recorded_loop *loop; /* NULL: it is none, or none was recorded yet */
+    bool whole;                      /* a plan of its own: its feeds have places, and what it fetches has */
+    struct td_recorded_inner *inner; /* n_inner, in the order of the steps that run them */
+    int n_inner;
+    uint32_t *left;  /* of a loop by itself, on the device: struct td_device_loop's, and loops' `paused` */
+    uint32_t rounds; /* of one: at most, a launch */
+};
+
+/* What is on the device for all of a recording. */
+struct td_recorded_room {
+    int32_t *words; /* n_words, of what judges */
+    int n_words;
+    uint32_t
+        *left; /* [2] of struct td_device_loop, then a word a loop: its `paused`; NULL: there are no loops */
+    uint32_t *flags; /* two words a loop, as td_device_pass has them: `fresh`, `runs` */
 };
 
 /* Steps that are being recorded. */
@@ -55,8 +68,9 @@ struct td_device_recorder {
     struct td_recorded *to;
     struct td_stream *stream;
     struct td_device_arena plan;
+    const struct td_recorded_room *room;
     const struct td_tensor *known; /* as struct td_recorded_judge has it */
-    int next, judged;              /* of the plan's pieces, and of the judges: the same in each pass */
+    int next, judged, inner; /* of the plan's pieces, the judges, and control flow: the same each time */
 };
 
 /* Forgets the recording; how many runs there were stays. */
@@ -89,25 +103,76 @@ TD_MUST enum td_code td_recorded_judges(const struct td_bound_plan *l, struct td
                                         struct td_err *err);
 /* Every input is where the recording reads it, and at[v] says so. */
 TD_MUST enum td_code td_recorded_bring(struct td_frame *f, struct td_recorded *r, struct td_err *err);
+/* The arena of r, for what is its own, the values of own (NULL: it has none) and all that is inside; zeros
+ * for words are on their way there. *room: what is in it. */
+TD_MUST enum td_code td_recorded_allocate(struct td_frame *f, const struct td_bound_plan *l,
+                                          struct td_recorded *r, struct td_device_arena *own,
+                                          struct td_recorded_room *room, struct td_err *err);
+/* Records that the words are zeros. */
+TD_MUST enum td_code td_recorded_clear_words(struct td_frame *f, struct td_stream *stream,
+                                             const struct td_recorded_room *room, struct td_err *err);
 /* Records the steps of rec->to. Once more: at the same places. */
 TD_MUST enum td_code td_recorded_steps(struct td_frame *f, const struct td_bound_plan *l,
                                        struct td_device_recorder *rec, struct td_err *err);
 
-/* ---- loops (core/run/device_loop.h) */
-enum td_loop_part { TD_LOOP_COND, TD_LOOP_BODY, TD_LOOP_PARTS };
-
-struct td_recorded_loop {
-    struct td_bound_plan *bound[TD_LOOP_PARTS]; /* references, also of a recording that was dropped */
-    struct td_recorded part[TD_LOOP_PARTS];     /* what each reads and judges; the arena is the loop's */
-    struct td_tensor *place;                    /* n: what it carries; without references */
-    int *from;       /* n: the carried value whose bytes the next round's are; -1: they are new */
-    uint32_t *left;  /* [2], on the device: struct td_device_loop */
-    uint32_t rounds; /* at most, a launch */
-    int n;
+/* ---- what control flow runs (core/run/inner.h), and where it is while it is recorded */
+struct td_recorded_part {
+    struct td_bound_plan *bound; /* borrowed from the plan around it */
+    struct td_recorded rec;
+    struct td_frame *frame; /* until it is recorded, as is what follows */
+    bool opened;            /* the frame has a side on the device for the recording alone */
+    struct td_device_recorder by;
 };
 
-/* The device's side of it is gone. */
-void td_recorded_loop_drop(const struct td_device *d, struct td_recorded_loop *x); /* accepts NULL */
+struct td_recorded_inner {
+    const struct td_inner *of;
+    int step;
+    struct td_recorded_part *part; /* of->n */
+    /* a loop's */
+    struct td_tensor *place; /* what it carries; without references */
+    int number;              /* among the recording's loops, those in it behind it */
+    char *aside;
+};
+
+/* Makes r->inner and frames for all of it, for the steps of r->of that have any. */
+TD_MUST enum td_code td_recorded_inner_open(const struct td_device_run *dev, const struct td_bound_plan *l,
+                                            struct td_recorded *r, struct td_err *err);
+/* Finds what goes into all parts, and adds to *n_words what they judge. */
+TD_MUST enum td_code td_recorded_inner_find(struct td_recorded *r, int *n_words, struct td_err *err);
+/* Where their inputs that stay are, from byte `at` of the arena on. Returns the byte behind them. */
+size_t td_recorded_inner_place(struct td_recorded *r, size_t at);
+/* Where their values are, from the byte *at on; *at: behind them. */
+TD_MUST enum td_code td_recorded_inner_plan(struct td_recorded *r, size_t *at, struct td_err *err);
+/* The arena is there: its words are given to all parts from *words on, and loops get numbers. */
+void td_recorded_inner_words(struct td_recorded *r, struct td_buffer *arena, int32_t **words, int *loops);
+/* Everything that stays is there. */
+TD_MUST enum td_code td_recorded_inner_bring(struct td_recorded *r, struct td_err *err);
+/* Gives the frames back, when what was sent for the recording has arrived. */
+TD_MUST enum td_code td_recorded_inner_close(struct td_recorded *r, struct td_err *err);
+void td_recorded_inner_free(const struct td_device *d, struct td_recorded *r);
+/* Of a loop: what is put aside in a round takes so many bytes. */
+size_t td_recorded_aside(const struct td_recorded_inner *x);
+/* What is left out where a loop is paused that has this number or a later one in the plan. */
+struct td_device_pass td_recorded_pass(const struct td_device_recorder *rec, int number);
+int td_recorded_loops(const struct td_recorded *r);  /* how many are in it */
+int td_recorded_judged(const struct td_recorded *r); /* how many judge, in all of it */
+/* Inputs from `first` on of a step are what the part is fed. */
+void td_recorded_feed(const struct td_frame *f, const struct td_step *s, int first,
+                      struct td_recorded_part *part);
+/* Records the part, once more at the same places. */
+TD_MUST enum td_code td_recorded_part_steps(struct td_recorded_part *part, struct td_stream *stream,
+                                            const struct td_recorded_room *room, struct td_err *err);
+/* Where the part's result i is, once it is recorded. */
+const void *td_recorded_made(const struct td_recorded_part *part, int i);
+/* Records step k, which is x's. (device_inner.c; loops: device_loop_record.c) */
+TD_MUST enum td_code td_recorded_inner_step(struct td_frame *f, const struct td_bound_plan *l,
+                                            struct td_device_recorder *rec, struct td_recorded_inner *x,
+                                            struct td_err *err);
+TD_MUST enum td_code td_recorded_loop_step(struct td_frame *f, const struct td_bound_plan *l,
+                                           struct td_device_recorder *rec, struct td_recorded_inner *x,
+                                           struct td_err *err);
+
+/* ---- loops by themselves (core/run/device_loop.h) */
 TD_MUST enum td_code td_recorded_loop_record(struct td_frame *f, const struct td_bound_plan *l,
                                              struct td_recorded *r, struct td_err *err);
 

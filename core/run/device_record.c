@@ -1,5 +1,5 @@
 /* core/run/device_record.c - a recording is made: what goes into it is found, its arena is laid out, and its
- * steps are recorded by what queues them else.
+ * steps are recorded by what queues them else; what control flow in it runs: core/run/device_inner.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -60,7 +60,7 @@ enum td_code td_recorded_find(const struct td_frame *f, const struct td_bound_pl
         }
         for (int i = 0; i < s->n_in; i++) {
             const int v = s->in[i];
-            if (!s->on_host[i] && !seen[v]) {
+            if (!td_step_reads_here(s, l->choice[k].kernel, i) && !seen[v]) {
                 seen[v] = true;
                 *ok &= add_source(f, l, r, v);
             }
@@ -187,32 +187,108 @@ enum td_code td_recorded_judges(const struct td_bound_plan *l, struct td_recorde
     return r->judges != NULL ? TD_OK : td_no_memory(err, (size_t)*n, "what a recording refuses");
 }
 
-enum td_code td_recorded_steps(struct td_frame *f, const struct td_bound_plan *l,
-                               struct td_device_recorder *rec, struct td_err *err)
+/* ---- steps, and what lies between loops */
+
+/* Of the steps [from, to). */
+static enum td_code record_range(struct td_frame *f, const struct td_bound_plan *l,
+                                 struct td_device_recorder *rec, int from, int to, struct td_err *err)
 {
     enum td_code rc = TD_OK;
-    rec->next = rec->judged = 0;
-    f->dev->record = rec;
-    for (int k = rec->to->of.first; k < rec->to->of.end && rc == TD_OK; k++) {
+    for (int k = from; k < to && rc == TD_OK; k++) {
         const struct td_step *s = &l->plan->steps[k];
-        if (td_stretch_runs(l, k)) {
+        if (l->inner[k] != NULL) {
+            rc = td_recorded_inner_step(f, l, rec, &rec->to->inner[rec->inner++], err);
+        } else if (td_stretch_runs(l, k)) {
             rc = td_device_run_launch(f, l->plan, s, &l->choice[k], &l->shape[s->out0], err);
         }
     }
+    return rc;
+}
+
+static bool launches(const struct td_bound_plan *l, int from, int to)
+{
+    bool any = false;
+    for (int k = from; k < to; k++) {
+        any |= l->inner[k] != NULL || (td_stretch_runs(l, k) && !td_stretch_hands_on(l, k));
+    }
+    return any;
+}
+
+struct td_device_pass td_recorded_pass(const struct td_device_recorder *rec, int number)
+{
+    const struct td_recorded *r = rec->to;
+    const int end = r->n_inner > 0 ? r->inner[0].number + td_recorded_loops(r) : number;
+    return (struct td_device_pass){
+        .left = rec->room->left, .later = rec->room->left + 2 + number, .n_later = end - number};
+}
+
+/* The same, left out where a loop is paused that has this number or a later one. */
+static enum td_code record_pass(struct td_frame *f, const struct td_bound_plan *l,
+                                struct td_device_recorder *rec, int from, int to, int number,
+                                struct td_err *err)
+{
+    const struct td_device *d = f->dev->device;
+    const struct td_device_pass pass = td_recorded_pass(rec, number);
+    struct td_stream *const around = rec->stream;
+    struct td_err ended = {0};
+    if (!launches(l, from, to)) {
+        return record_range(f, l, rec, from, to, err);
+    }
+    TD_TRY(d->pass_begin(d, around, &pass, &rec->stream, err));
+    const enum td_code rc = record_range(f, l, rec, from, to, err);
+    const enum td_code end = d->body_end(d, rec->stream, NULL, &ended);
+    rec->stream = around;
+    return rc ? rc : end ? td_fail(err, end, "%s", ended.msg) : TD_OK;
+}
+
+/* What comes before a step with loops in it, and that. */
+static enum td_code record_in_passes(struct td_frame *f, const struct td_bound_plan *l,
+                                     struct td_device_recorder *rec, struct td_err *err)
+{
+    const struct td_recorded *r = rec->to;
+    int from = r->of.first, number = r->inner[0].number;
+    for (int i = 0; i < r->n_inner; i++) {
+        const struct td_recorded_inner *x = &r->inner[i];
+        if (x->of->n_loops == 0) {
+            continue;
+        }
+        TD_TRY(record_pass(f, l, rec, from, x->step, x->number, err));
+        from = x->step + 1;
+        number = x->number + x->of->n_loops;
+        TD_TRY(x->of->loop ? record_range(f, l, rec, x->step, from, err)
+                           : record_pass(f, l, rec, x->step, from, number, err));
+    }
+    return record_pass(f, l, rec, from, r->of.end, number, err);
+}
+
+enum td_code td_recorded_steps(struct td_frame *f, const struct td_bound_plan *l,
+                               struct td_device_recorder *rec, struct td_err *err)
+{
+    rec->next = rec->judged = rec->inner = 0;
+    f->dev->record = rec;
+    const enum td_code rc = td_recorded_loops(rec->to) > 0
+                                ? record_in_passes(f, l, rec, err)
+                                : record_range(f, l, rec, rec->to->of.first, rec->to->of.end, err);
     f->dev->record = NULL;
     return rc;
 }
 
-static enum td_code record_steps(struct td_frame *f, const struct td_bound_plan *l,
-                                 struct td_device_recorder *rec, size_t words, struct td_err *err)
+enum td_code td_recorded_clear_words(struct td_frame *f, struct td_stream *stream,
+                                     const struct td_recorded_room *room, struct td_err *err)
 {
     const struct td_device *d = f->dev->device;
-    char *arena = rec->to->arena->data;
-    enum td_code rc = TD_OK;
+    const size_t bytes = td_device_arena_aligned((size_t)room->n_words * sizeof *room->words);
+    return bytes == 0
+               ? TD_OK
+               : d->copy(d, stream, TD_COPY_ON_DEVICE, room->words, (char *)room->words + bytes, bytes, err);
+}
+
+static enum td_code record_steps(struct td_frame *f, const struct td_bound_plan *l,
+                                 struct td_device_recorder *rec, struct td_err *err)
+{
+    const struct td_device *d = f->dev->device;
     TD_TRY(d->graph_begin(d, &rec->stream, err));
-    if (words > 0) {
-        rc = d->copy(d, rec->stream, TD_COPY_ON_DEVICE, arena, arena + words, words, err);
-    }
+    enum td_code rc = td_recorded_clear_words(f, rec->stream, rec->room, err);
     rc = rc ? rc : td_recorded_steps(f, l, rec, err);
     struct td_err ended = {0};
     const enum td_code end = d->graph_end(d, rec->stream, &rec->to->graph, &ended);
@@ -250,25 +326,68 @@ static void undo(struct td_frame *f, const struct td_bound_plan *l, struct td_re
     td_recorded_drop(f->dev->device, r);
 }
 
+/* Where what stays is, up to the byte that is returned: words and flags of loops, words and as many zeros,
+ * own inputs, what is inside. */
+static size_t place_all(const struct td_frame *f, struct td_recorded *r, size_t head, size_t words)
+{
+    return td_recorded_inner_place(r, td_recorded_place(f, r, head + 2 * words));
+}
+
+/* The arena is there. */
+static enum td_code use_arena(struct td_frame *f, struct td_recorded *r, size_t head, int n_own, int n_loops,
+                              struct td_recorded_room *room, struct td_err *err)
+{
+    static const char zeros[TD_DEVICE_FAULTS_MOST * sizeof(int32_t)];
+    const struct td_device *d = f->dev->device;
+    char *arena = r->arena->data;
+    const size_t words = td_device_arena_aligned((size_t)room->n_words * sizeof(int32_t));
+    int32_t *behind = (int32_t *)(arena + head) + n_own;
+    int number = 0;
+    r->words = room->words = (int32_t *)(arena + head);
+    room->left = n_loops > 0 ? (uint32_t *)arena : NULL;
+    room->flags = (uint32_t *)arena + 2 + n_loops;
+    td_recorded_inner_words(r, r->arena, &behind, &number);
+    (void)place_all(f, r, head, words);
+    if (words == 0) {
+        return TD_OK;
+    }
+    f->dev->queued = true;
+    return d->copy(d, f->dev->stream, TD_COPY_TO_DEVICE, arena + head + words, zeros, words, err);
+}
+
+enum td_code td_recorded_allocate(struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r,
+                                  struct td_device_arena *own, struct td_recorded_room *room,
+                                  struct td_err *err)
+{
+    int n_own = 0;
+    TD_TRY(own != NULL ? td_recorded_judges(l, r, &n_own, err) : TD_OK);
+    room->n_words = n_own;
+    TD_TRY(td_recorded_inner_find(r, &room->n_words, err));
+    TD_FAIL_IF(room->n_words > TD_DEVICE_FAULTS_MOST, err, UNIMPLEMENTED,
+               "%d of its steps judge their inputs", room->n_words);
+    const int n_loops = td_recorded_loops(r);
+    const size_t head =
+        n_loops > 0 ? td_device_arena_aligned((2 + 3 * (size_t)n_loops) * sizeof(uint32_t)) : 0;
+    size_t at = place_all(f, r, head, td_device_arena_aligned((size_t)room->n_words * sizeof(int32_t)));
+    if (own != NULL) {
+        TD_TRY(td_device_arena_plan(l, &r->of, at, own, err));
+        at = own->bytes;
+    }
+    TD_TRY(td_recorded_inner_plan(r, &at, err));
+    TD_TRY(td_device_run_allocate(f->dev, at, &r->arena, err));
+    return use_arena(f, r, head, n_own, n_loops, room, err);
+}
+
 static enum td_code fill_arena(struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r,
                                struct td_device_recorder *rec, struct td_err *err)
 {
-    struct td_device_run *dev = f->dev;
-    static const char zeros[TD_DEVICE_FAULTS_MOST * sizeof(int32_t)];
-    int n;
-    TD_TRY(td_recorded_judges(l, r, &n, err));
-    const size_t words = td_device_arena_aligned((size_t)n * sizeof(int32_t));
-    TD_TRY(td_device_arena_plan(l, &r->of, td_recorded_place(f, r, 2 * words), &rec->plan, err));
-    TD_TRY(td_device_run_allocate(dev, rec->plan.bytes, &r->arena, err));
-    r->words = r->arena->data;
-    (void)td_recorded_place(f, r, 2 * words);
-    if (words > 0) {
-        dev->queued = true;
-        TD_TRY(dev->device->copy(dev->device, dev->stream, TD_COPY_TO_DEVICE, (char *)r->arena->data + words,
-                                 zeros, words, err));
-    }
+    struct td_recorded_room room = {0};
+    rec->room = &room;
+    TD_TRY(td_recorded_inner_open(f->dev, l, r, err));
+    TD_TRY(td_recorded_allocate(f, l, r, &rec->plan, &room, err));
     TD_TRY(td_recorded_bring(f, r, err));
-    TD_TRY(record_steps(f, l, rec, words, err));
+    TD_TRY(td_recorded_inner_bring(r, err));
+    TD_TRY(record_steps(f, l, rec, err));
     return note_results(f, l, r, err);
 }
 
@@ -282,6 +401,9 @@ enum td_code td_recorded_make(struct td_frame *f, const struct td_bound_plan *l,
     TD_TRY(td_device_run_stream(f->dev, err));
     enum td_code rc = td_recorded_find(f, l, r, &ok, &why);
     rc = rc || !ok ? rc : fill_arena(f, l, r, &rec, &why);
+    struct td_err later = {0};
+    const enum td_code closed = td_recorded_inner_close(r, rc ? &later : &why);
+    rc = rc ? rc : closed;
     td_device_arena_fini(&rec.plan);
     if (rc == TD_OK && ok) {
         td_buffer_off_stream(r->arena); /* whoever drops it has waited for what used it */

@@ -259,11 +259,12 @@ enum td_code td_device_run_bring(struct td_device_run *dev, const struct td_tens
 }
 
 /* args[i] = input i as the kernel gets it. */
-static enum td_code place_input(struct td_frame *f, const struct td_step *s, int i, struct td_err *err)
+static enum td_code place_input(struct td_frame *f, const struct td_step *s, const struct td_kernel *k, int i,
+                                struct td_err *err)
 {
     struct td_device_run *dev = f->dev;
     int v = s->in[i];
-    if (s->on_host[i]) {
+    if (td_step_reads_here(s, k, i)) {
         TD_TRY(td_device_run_fetch(f, &v, 1, err));
         dev->args[i] = f->slots[v];
         td_buffer_ref(dev->args[i].buf);
@@ -323,7 +324,8 @@ static enum td_code launch_kernel(struct td_frame *f, const struct td_step *s, c
     enum td_code rc = expect_faults(f, s, &launch, err);
     dev->queued = true;
     for (int i = 0; i < s->n_in && rc == TD_OK; i++) { /* the kernel may queue a copy of it */
-        rc = s->on_host[i] ? td_device_run_hold(&dev->pins, dev->args[i].buf, err) : TD_OK;
+        rc = td_step_reads_here(s, c->kernel, i) ? td_device_run_hold(&dev->pins, dev->args[i].buf, err)
+                                                 : TD_OK;
     }
     rc = rc ? rc : dev->device->launch(dev->device, stream, &launch, err);
     td_buffer_unref(room);
@@ -349,7 +351,7 @@ enum td_code td_device_run_launch(struct td_frame *f, const struct td_plan *p, c
     enum td_code rc = TD_OK;
     int placed = 0, made = 0;
     while (rc == TD_OK && placed < s->n_in) {
-        rc = place_input(f, s, placed, err);
+        rc = place_input(f, s, c->kernel, placed, err);
         placed += rc == TD_OK;
     }
     const bool passes = c->kernel->hands_on && !s->on_host[0];

@@ -90,7 +90,7 @@ static bool plannable(const struct planner *m, const struct td_step *s, int k, i
     return (m->l->mode[k] == TD_STEP_READY || m->l->mode[k] == TD_STEP_CHECK) && !m->p->escapes[v] &&
            !m->p->is_ref[v] && !td_dtype_is_object(m->p->dtype[v]) && !(s->flags & TD_OP_VIEW) &&
            m->l->known[v].dtype == TD_DTYPE_NONE && td_shape_count(&m->l->shape[v]) > 0 &&
-           (s->flags & TD_OP_STATEFUL) == 0;
+           (s->flags & TD_OP_STATEFUL) == 0 && m->l->inner[k] == NULL;
 }
 
 static void retire(struct planner *m, int step)

@@ -67,7 +67,8 @@ struct td_callable_calls {
     void (*free)(struct td_callable *f);
     TD_MUST enum td_code (*run_inside)(struct td_callable *f, const struct td_tensor *const *in,
                                        struct td_tensor *out, struct td_run *run, struct td_err *err);
-    /* f's plan at the shapes of these tensors, whose bytes nobody looks at: *out is a reference. */
+    /* f's plan at the shapes of these tensors, whose bytes nobody looks at: *out is a reference. run NULL:
+     * for the work at hand. */
     TD_MUST enum td_code (*bind)(struct td_callable *f, const struct td_tensor *const *in,
                                  const struct td_run *run, struct td_bound_plan **out, struct td_err *err);
     /* The callable of a library function, kept by the model. INVALID_ARGUMENT on another arity. */

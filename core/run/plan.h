@@ -39,8 +39,9 @@ struct td_step {
         *rows; /* that may run it on the host, in order: which one does is the bound plan's to say */
     const struct td_kernel *const *device_rows; /* the same of the model's device (core/run/device_run.h) */
     int n_rows, n_device_rows; /* no rows: a join, or a constant; no device rows: it stays on the host */
-    const bool *on_host;       /* with device_rows: this input stays in host memory */
-    const int *in;             /* value numbers, n_in */
+    /* with device_rows: this input stays in host memory, but for rows that judge it; NULL: none does */
+    const bool *on_host;
+    const int *in;     /* value numbers, n_in */
     const bool *deref; /* this input is a reference edge: take a snapshot of its variable; NULL: none is */
     int n_in, n_out, out0;
     const int *release; /* values whose last use this is */
@@ -49,6 +50,12 @@ struct td_step {
     int n_after;
     uint32_t flags;
 };
+
+/* Whether kernel k of a device, which serves the step, reads input i on the host. */
+static inline bool td_step_reads_here(const struct td_step *s, const struct td_kernel *k, int i)
+{
+    return s->on_host != NULL && s->on_host[i] && (i >= 32 || (k->judged >> i & 1) == 0);
+}
 
 struct td_plan {
     struct td_arena *arena; /* owned: nodes, steps, constants */

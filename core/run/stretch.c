@@ -12,28 +12,36 @@ bool td_stretch_is_same(const struct td_bound_plan *l, int k)
     const struct td_step *s = &l->plan->steps[k];
     bool same = l->choice[k].kernel != NULL && (s->node->op->flags & TD_OP_DRAWS) == 0;
     for (int i = 0; same && i < s->n_in; i++) {
-        same = !s->on_host[i] || td_stretch_is_fixed(l, s->in[i]);
+        same = !td_step_reads_here(s, l->choice[k].kernel, i) || td_stretch_is_fixed(l, s->in[i]);
     }
     return same;
 }
 
-static bool may_record(const struct td_bound_plan *l, int k)
-{
-    return l->mode[k] == TD_STEP_DEVICE && td_stretch_is_same(l, k);
-}
-
-/* Whether step k is a loop that carries numbers of known shapes. */
-static bool may_go_round(const struct td_bound_plan *l, int k)
+bool td_stretch_is_steady(const struct td_bound_plan *l, int k)
 {
     const struct td_step *s = &l->plan->steps[k];
-    bool may = s->node->op != NULL && s->node->op->branch.loop_body != NULL && l->mode[k] != TD_STEP_SKIP &&
-               !td_step_on_device(l->mode[k]) && s->deref == NULL && s->n_in > 0 && s->n_in == s->n_out;
-    for (int i = 0; may && i < s->n_in; i++) {
-        const int v = s->in[i];
-        may = td_shape_known(&l->shape[v]) && td_shape_count(&l->shape[v]) >= 0 && !l->plan->is_ref[v] &&
-              !td_dtype_is_object(l->plan->dtype[v]) && l->plan->dtype[v] == l->plan->dtype[s->out0 + i];
+    if (l->mode[k] == TD_STEP_SKIP || l->inner[k] != NULL || (s->n_rows == 0 && s->n_out == 0)) {
+        return true;
     }
-    return may;
+    const bool checks = l->mode[k] == TD_STEP_DEVICE_CHECK;
+    bool ok = (checks || l->mode[k] == TD_STEP_DEVICE) && td_stretch_is_same(l, k);
+    for (int i = 0; checks && ok && i < s->n_in; i++) { /* but for what the kernel judges itself */
+        const int v = s->in[i];
+        ok = td_stretch_is_fixed(l, v) || !td_bound_plan_judges(&l->shape[v], l->plan->dtype[v]) ||
+             (i < 32 && (l->choice[k].kernel->judged >> i & 1));
+    }
+    return ok;
+}
+
+static bool may_record(const struct td_bound_plan *l, int k)
+{
+    return l->inner[k] != NULL ? l->inner[k]->n_loops == 0
+                               : l->mode[k] == TD_STEP_DEVICE && td_stretch_is_same(l, k);
+}
+
+static int judges(const struct td_bound_plan *l, int k)
+{
+    return l->inner[k] != NULL ? l->inner[k]->n_judges : l->choice[k].kernel->judged != 0;
 }
 
 /* The longest from step on; *launches of it. */
@@ -46,23 +54,23 @@ static struct td_stretch longest(const struct td_bound_plan *l, int step, int *l
         if (l->mode[k] == TD_STEP_SKIP) {
             continue;
         }
-        if (!may_record(l, k) || judged == TD_DEVICE_FAULTS_MOST) {
+        if (!may_record(l, k) || judged + judges(l, k) > TD_DEVICE_FAULTS_MOST) {
             break;
         }
-        judged += l->choice[k].kernel->judged != 0;
-        *launches += !td_stretch_hands_on(l, k);
+        judged += judges(l, k);
+        *launches += l->inner[k] != NULL ? 2 : !td_stretch_hands_on(l, k);
         s.end = k + 1;
     }
     return s;
 }
 
-static int walk(const struct td_bound_plan *l, bool loops, struct td_stretch *out)
+static int walk(const struct td_bound_plan *l, struct td_stretch *out)
 {
     int n = 0;
     for (int k = 0; k < l->plan->n_steps;) {
         int launches;
         struct td_stretch s = longest(l, k, &launches);
-        if (loops && may_go_round(l, k)) {
+        if (l->inner[k] != NULL && l->inner[k]->loop) {
             s = (struct td_stretch){.first = k, .end = k + 1, .loop = true};
         }
         if (l->mode[k] != TD_STEP_SKIP && (launches >= 2 || s.loop)) {
@@ -82,13 +90,12 @@ bool td_stretches_find(struct td_bound_plan *l)
     if (l->plan->dead_values || d == NULL || d->graph_run == 0 || d->graph_begin == NULL) {
         return true;
     }
-    const bool loops = d->loop_begin != NULL;
-    const int n = walk(l, loops, NULL);
+    const int n = walk(l, NULL);
     l->stretches = td_calloc((size_t)n + 1, sizeof *l->stretches);
     if (l->stretches == NULL) {
         return false;
     }
-    l->n_stretches = walk(l, loops, l->stretches);
+    l->n_stretches = walk(l, l->stretches);
     l->uses_device |= n > 0;
     return true;
 }

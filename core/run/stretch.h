@@ -3,17 +3,19 @@
  *
  * A stretch is as many steps as there are, one behind the other, of mode DEVICE or SKIP, whose launches are
  * the same in every run but for the bytes of their inputs: none draws random numbers, and what kernels read
- * on the host is known with the shapes. It has two launches at least, and judges at most as often as a run
- * has words for that (core/run/device_faults.h). Plans with dead values have none.
+ * on the host is known with the shapes. If and Case are such steps, too, where all of their branches are made
+ * of them (core/run/inner.h). It has two launches at least, and judges at most as often as a run has words
+ * for that (core/run/device_faults.h). Plans with dead values have none.
  *
- * A loop is one by itself, where what it carries is numbers of known shapes and the device can record loops:
- * whether this one can be is seen when it is to be (core/run/device_loop.h).
+ * A loop is one by itself (core/run/device_loop.h). An If or Case with a loop in it is in none, but where a
+ * loop has it: nobody could end that.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_RUN_STRETCH_H
 #define TD_CORE_RUN_STRETCH_H
 
 #include "core/run/bound_plan.h"
+#include "core/run/inner.h"
 
 /* Fills in l->stretches, when modes and kernels are known. False without memory. */
 TD_MUST bool td_stretches_find(struct td_bound_plan *l);
@@ -28,6 +30,9 @@ static inline bool td_stretch_runs(const struct td_bound_plan *l, int step)
 }
 /* Whether a step's kernel draws no random numbers, and what it reads on the host is known with the shapes. */
 bool td_stretch_is_same(const struct td_bound_plan *l, int step);
+/* Whether step k may be a part of what another step runs, and does the same there each time, but for the
+ * bytes of its inputs; some do nothing. */
+bool td_stretch_is_steady(const struct td_bound_plan *l, int k);
 /* Whether value v is known with the shapes. */
 static inline bool td_stretch_is_fixed(const struct td_bound_plan *l, int v)
 {

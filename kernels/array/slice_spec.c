@@ -163,6 +163,7 @@ enum td_code td_slice_spec_make(const struct td_node *node, const struct td_shap
         const int e = s.axis[a].entry;
         out->size[a] = e < 0 ? in->dim[a] : -1;
         out->stride[a] = 1;
+        out->index[a] = s.axis[a].shrink ? e : -1;
         if (e < 0 || strides == NULL) {
             continue;
         }

@@ -15,6 +15,8 @@ struct td_slice_spec {
     int64_t begin[TD_MAX_RANK], stride[TD_MAX_RANK], size[TD_MAX_RANK]; /* size -1: not known yet */
     struct td_shape shape;   /* of the result: without shrunk axes, with new ones */
     int source[TD_MAX_RANK]; /* of each result axis: an input axis, or -1 for a new one */
+    int index
+        [TD_MAX_RANK]; /* of each input axis that is shrunk: which entry of `begin` is its index; else -1 */
 };
 
 /* Begin, end and strides are vectors of n entries, NULL while not known. */

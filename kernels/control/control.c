@@ -403,7 +403,7 @@ const struct td_op td_ops_control[] = {
             "branches:list(func); "
             "output_shapes:list(shape)=[]}",
      .flags = TD_OP_KEEPS | TD_OP_STATEFUL,
-     .branch = {.taken = case_taken},
+     .branch = {.taken = case_taken, .list = "branches"},
      .batchable = TD_BATCHABLE(td_batchable_case, .any_input = true),
      .host_in = 1,
      .infer = case_infer,
@@ -414,7 +414,7 @@ const struct td_op td_ops_control[] = {
             "branches:list(func); "
             "output_shapes:list(shape)=[]}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
-     .branch = {.taken = case_taken},
+     .branch = {.taken = case_taken, .list = "branches"},
      .batchable = TD_BATCHABLE(td_batchable_case, .any_input = true),
      .host_in = 1,
      .infer = case_infer,

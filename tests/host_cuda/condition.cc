@@ -79,9 +79,10 @@ void run_loop(const node &n, int device, const std::function<void(const nodes &,
 
 bool right_size(const struct cudaConditionalNodeParams &c)
 {
+    const bool later = config().switches; /* from 12.8 on */
     return c.type == cudaGraphCondTypeWhile ? c.size == 1
-           : c.type == cudaGraphCondTypeIf  ? c.size == 1 || c.size == 2
-                                            : c.type == cudaGraphCondTypeSwitch && c.size > 0;
+           : c.type == cudaGraphCondTypeIf  ? c.size == 1 || (c.size == 2 && later)
+                                            : c.type == cudaGraphCondTypeSwitch && c.size > 0 && later;
 }
 
 } // namespace

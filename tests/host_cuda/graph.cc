@@ -254,6 +254,17 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     });
 }
 
+cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned flags)
+{
+    return call([&](locked &) {
+        if (graph == nullptr || flags != 0) {
+            return cudaErrorInvalidValue;
+        }
+        *graph = new CUgraph_st;
+        return cudaSuccess;
+    });
+}
+
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
 {
     return call([&](locked &) {

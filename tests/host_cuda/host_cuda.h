@@ -14,6 +14,8 @@
  *   HOST_CUDA_NO_STREAMS=99  the number of one where no stream can be made
  *   HOST_CUDA_RESETS=1       0: cudaDeviceReset does not help a device that has an error that stays
  *   HOST_CUDA_CONDITIONS=1   0: graphs have no conditional nodes (cudaErrorNotSupported)
+ *   HOST_CUDA_SWITCHES=1     0: those that they have are While and If without another body, as before CUDA
+ * 12.8
  *   HOST_CUDA_WORKERS=1      OS threads that share a grid's blocks
  *   HOST_CUDA_DEBUG=0        1: the debugging mode
  *   HOST_CUDA_SEED=1         what the debugging mode draws from

@@ -5,15 +5,7 @@
  * three, are text; the result is x, y and i as one vector.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <pthread.h>
-
-#include "core/base/timings.h"
-#include "core/run/device_graph.h"
-#include "kernels/cuda/base/device.h"
-#include "kernels/cuda/rows.h"
-#include "tests/unit/core/pass_make.h"
-
-enum { RUNS = 4, THREADS = 3, MIB = 1 << 20 };
+#include "tests/host_cuda/there.h"
 
 #define CARRIED "(i:int32, x:float, y:float)"
 #define COUNT "j = AddV2 {T:type=int32} (i, int32[] 1)\n"
@@ -44,103 +36,11 @@ static const char *loop(const struct how *how)
     return text;
 }
 
-/* ------------------------------------------------------------------ with a device, and without */
-
-struct there {
-    struct passed t;
-    struct td_device *device;
-    struct td_model *m;
-    struct td_callable *f;
-};
-
-static void open(struct there *d, const struct how *how, const struct td_device_opts *opts)
-{
-    *d = (struct there){.device = NULL};
-    passed_open(&d->t, loop(how), "r");
-    for (int f = 0; opts != NULL && td_cuda_families[f] != NULL; f++) {
-        for (const struct td_op_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
-            CHECK_INT(td_op_table_add_kernels(d->t.ops, r->op, r->rows, &d->t.err), TD_OK);
-        }
-    }
-    if (opts != NULL) {
-        CHECK_INT(td_cuda_device_open(opts, &d->device, &d->t.err), TD_OK);
-    }
-    const struct td_model_opts of = {.ops = d->t.ops, .device = d->device};
-    CHECK_INT(td_model_new(&of, NULL, &d->t.g.graph, &d->t.g.lib, &d->m, &d->t.err), TD_OK);
-    CHECK_INT(td_callable_new(d->m, &d->t.how, &d->f, &d->t.err), TD_OK);
-}
-
-static struct td_device_counts close_there(struct there *d)
-{
-    struct td_device_counts c = {0};
-    td_model_unref(d->m);
-    passed_close(&d->t);
-    if (d->device != NULL) {
-        td_cuda_device_count(d->device, &c);
-        CHECK(c.held == 0 && c.graphs == 0);
-    }
-    td_cuda_device_close(d->device);
-    return c;
-}
-
-static struct td_tensor input(const struct td_shape *shape, int k)
-{
-    return ramp(shape, -1.0f + 0.25f * (float)k, 0.0625f);
-}
-
-static enum td_code ask(struct there *d, const struct td_shape *shape, int k, struct td_tensor *out,
-                        struct td_err *err)
-{
-    struct td_tensor in = input(shape, k);
-    const enum td_code rc = td_callable_run(d->f, &in, out, NULL, err);
-    td_tensor_clear(&in);
-    return rc;
-}
-
-static void check_same(const struct td_tensor *want, const struct td_tensor *got)
-{
-    CHECK(td_shape_equal(&want->shape, &got->shape));
-    for (int64_t i = 0; i < td_tensor_count(want); i++) {
-        const float a = TD_DATA(want, float)[i], b = TD_DATA(got, float)[i];
-        CHECK(fabsf(a - b) <= 1e-5f * (1 + fabsf(a)));
-    }
-}
-
-static const struct td_device_opts recorded = {.pinned = MIB, .graph_run = 2},
-                                   never = {.pinned = MIB, .graph_run = 0};
-
-/* Some runs with other inputs each, there and on the host. What the device did; made: recordings. */
-static struct td_device_counts same_as_on_the_host(const struct how *how, const struct td_shape *shape,
-                                                   const struct td_device_opts *opts)
-{
-    struct there here, there;
-    struct td_device_counts c;
-    open(&here, how, NULL);
-    open(&there, how, opts);
-    for (int k = 0; k < RUNS; k++) {
-        struct td_tensor want = {0}, got = {0};
-        struct td_err a = {0}, b = {0};
-        CHECK_INT(ask(&there, shape, k, &got, &b), ask(&here, shape, k, &want, &a));
-        CHECK_STR(b.msg, a.msg);
-        if (a.code == TD_OK) {
-            check_same(&want, &got);
-        }
-        td_tensor_clear(&want);
-        td_tensor_clear(&got);
-    }
-    (void)close_there(&here);
-    td_cuda_device_count(there.device, &c);
-    (void)close_there(&there);
-    return c;
-}
-
-static const struct td_shape square = {.rank = 2, .dim = {3, 3}};
-
 /* That it goes round there: no round of a recorded run brings anything to the host. */
 static void goes_round(const struct how *how, int rounds)
 {
-    const struct td_device_counts stepped = same_as_on_the_host(how, &square, &never),
-                                  c = same_as_on_the_host(how, &square, &recorded);
+    const struct td_device_counts stepped = same_there(loop(how), &square, &never),
+                                  c = same_there(loop(how), &square, &recorded);
     CHECK(stepped.graphs_made == 0 && c.graphs_made >= 1 && c.graph_launches >= RUNS - 1);
     CHECK(rounds < 3 || c.copies[TD_COPY_TO_HOST] < stepped.copies[TD_COPY_TO_HOST]);
 }
@@ -148,8 +48,8 @@ static void goes_round(const struct how *how, int rounds)
 /* That the host goes round, and sees as much of it as where nothing is recorded. */
 static void stays(const struct how *how)
 {
-    const struct td_device_counts stepped = same_as_on_the_host(how, &square, &never),
-                                  c = same_as_on_the_host(how, &square, &recorded);
+    const struct td_device_counts stepped = same_there(loop(how), &square, &never),
+                                  c = same_there(loop(how), &square, &recorded);
     CHECK_INT((long long)c.copies[TD_COPY_TO_HOST], (long long)stepped.copies[TD_COPY_TO_HOST]);
 }
 
@@ -175,7 +75,7 @@ TEST(shapes_are_what_they_are)
     const struct td_shape shapes[] = {td_shape_scalar(), td_shape_vector(0), td_shape_vector(1),
                                       td_shape_vector(1031), td_shape_matrix(5, 70)};
     for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
-        const struct td_device_counts c = same_as_on_the_host(&how, &shapes[k], &recorded);
+        const struct td_device_counts c = same_there(loop(&how), &shapes[k], &recorded);
         CHECK(c.graphs_made >= 1);
     }
 }
@@ -220,16 +120,193 @@ TEST(an_index_is_carried)
 /* Refused in the host's words: the index that was, not the next one. */
 TEST(an_index_that_is_not_there_ends_it)
 {
-    const struct how how = {.cond = BELOW("9"), .body = gather};
-    struct there d;
-    struct td_tensor out;
-    same_as_on_the_host(&how, &square, &recorded);
-    open(&d, &how, &(struct td_device_opts){.pinned = MIB, .graph_run = 1});
-    struct td_err err = {0};
-    CHECK_INT(ask(&d, &square, 0, &out, &err), TD_INVALID_ARGUMENT);
-    CHECK(strstr(err.msg, "indices = 3 is not in [0, 3)") != NULL);
-    const struct td_device_counts c = close_there(&d);
-    CHECK(c.graph_launches >= 1);
+    refused_there(loop(&(struct how){.cond = BELOW("9"), .body = gather}), "indices = 3 is not in [0, 3)");
+}
+
+/* x[i], as TensorFlow writes it: begin and end are made of what is carried; `at` is a vector of one. */
+#define VECTOR(name, of) name " = ExpandDims {T:type=int32; Tdim:type=int32} (" of ", int32[] 0)\n"
+#define ROW                                                                                                  \
+    "StridedSlice {T:type=float; Index:type=int32; begin_mask:int=0; end_mask:int=0; ellipsis_mask:int=0; "  \
+    "new_axis_mask:int=0; shrink_axis_mask:int=1} "
+
+TEST(a_row_is_taken_at_the_counter)
+{
+    static const char row[] =
+        COUNT VECTOR("e", "i") VECTOR("t", "j:z:0") "g = " ROW "(x, e:output:0, t:output:0, int32[1] 1)"
+                                                    "\nv = AddV2" FLOAT "(y, g:output:0) ] (j:z:0, x, v:z:0)";
+    goes_round(&(struct how){.cond = BELOW("3"), .body = row}, 3);
+    /* from the end; more rounds than there are rows, both ways */
+    goes_round(&(struct how){.cond = BELOW("3"), .body = row, .start = "-3"}, 6);
+    refused_there(loop(&(struct how){.cond = BELOW("9"), .body = row}),
+                  "slice index 3 of dimension 0 out of bounds");
+    refused_there(loop(&(struct how){.cond = BELOW("9"), .body = row, .start = "-4"}),
+                  "slice index -4 of dimension 0 out of bounds");
+}
+
+/* x[:, i], x[i, ..., i], x[::-1, i, newaxis]: whole axes beside. */
+TEST(a_column_is_taken_at_the_counter)
+{
+    goes_round(&(struct how){.cond = BELOW("3"),
+                             .body = COUNT
+                             "at = Pack {N:int=2; T:type=int32} (int32[] 0, i)\n"
+                             "g = StridedSlice {T:type=float; Index:type=int32; begin_mask:int=1; "
+                             "end_mask:int=1; ellipsis_mask:int=0; new_axis_mask:int=0; "
+                             "shrink_axis_mask:int=2} (x, at:output:0, at:output:0, int32[2] -1 1)\n"
+                             "v = AddV2" FLOAT "(y, g:output:0) ] (j:z:0, x, v:z:0)"},
+               3);
+    goes_round(&(struct how){.cond = BELOW("3"),
+                             .body = COUNT
+                             "at = Pack {N:int=3; T:type=int32} (i, int32[] 0, i)\n"
+                             "g = StridedSlice {T:type=float; Index:type=int32; begin_mask:int=0; "
+                             "end_mask:int=0; ellipsis_mask:int=2; new_axis_mask:int=0; "
+                             "shrink_axis_mask:int=5} (x, at:output:0, at:output:0, int32[3] 1 1 1)\n"
+                             "v = AddV2" FLOAT "(y, g:output:0) ] (j:z:0, x, v:z:0)"},
+               3);
+}
+
+/* ------------------------------------------------------------------ control flow in it */
+
+static const char *with(const char *functions, const struct how *how)
+{
+    static _Thread_local char text[9000];
+    (void)snprintf(text, sizeof text, "%s%s", functions, loop(how));
+    return text;
+}
+
+/* No round brings anything to the host: each launch of the loop says whether it is over, and each run has a
+ * result. */
+static void goes_round_in(const char *functions, const struct how *how)
+{
+    const struct td_device_counts c =
+        same_there(with(functions, how), &square, &(struct td_device_opts){.pinned = MIB, .graph_run = 1});
+    const uint64_t others = RUNS * (c.graphs_made - 1); /* what is behind the loop */
+    CHECK(c.graphs_made >= 1 && c.graphs_made <= 3 && c.graph_launches >= RUNS + others);
+    CHECK_INT((long long)c.copies[TD_COPY_TO_HOST], (long long)(RUNS + c.graph_launches - others));
+}
+
+static const char odd_even[] = "@odd (a:float) -> (u:float) = [ t = Neg" FLOAT "(a) ] (t:y:0)\n"
+                               "@even (a:float) -> (u:float) = [ t = Tanh" FLOAT "(a) ] (t:y:0)\n";
+
+TEST(a_branch_is_in_a_round)
+{
+    goes_round_in(odd_even,
+                  &(struct how){.cond = BELOW("7"),
+                                .body = COUNT "t = FloorMod {T:type=int32} (i, int32[] 2)\n"
+                                              "f = StatelessIf {Tcond:type=int32; Tin:list(type)=[float]; "
+                                              "Tout:list(type)=[float]; then_branch:string='@odd'; "
+                                              "else_branch:string='@even'} (t:z:0, y)\n"
+                                              "v = AddV2" FLOAT "(f:output:0, x) ] (j:z:0, x, v:z:0)"});
+}
+
+/* In a loop, as often as `i` says: m rounds. */
+#define INNER_NAMED(name, cond, body)                                                                        \
+    "@" name "_go (k:int32, m:int32, a:float, w:float) -> (b:bool) = [ " cond "\n"                           \
+    "@" name "_body (k:int32, m:int32, a:float, w:float) -> (l:int32, n:int32, u:float, v:float) = [ " body  \
+    "\n"
+#define ONE_MORE "l = AddV2 {T:type=int32} (k, int32[] 1)\n"
+#define BELOW_M "b = Less {T:type=int32} (k, m) ] (b:z:0)"
+#define GO(node, name, from, m, a)                                                                           \
+    node " = StatelessWhile {T:list(type)=[int32,int32,float,float]; cond:string='@" name "_go'; "           \
+         "body:string='@" name "_body'} (int32[] " from ", " m ", " a ", x)\n"
+#define TWISTS ONE_MORE "c = MatMul {T:type=float} (a, w)\nu = Tanh" FLOAT "(c:product:0)"
+#define DOUBLES ONE_MORE "u = Sub" FLOAT "(a, w)\nq = Sin" FLOAT "(u:z:0)"
+
+static const char inner[] = INNER_NAMED("one", BELOW_M, TWISTS " ] (l:z:0, m, u:y:0, w)")
+    INNER_NAMED("two", BELOW_M, DOUBLES " ] (l:z:0, m, q:y:0, w)");
+
+TEST(a_loop_is_in_a_round)
+{
+    goes_round_in(inner, &(struct how){.cond = BELOW("5"),
+                                       .body = COUNT "h = Mul" FLOAT "(y, float[] 0.5)\n" GO(
+                                           "n", "one", "0", "i",
+                                           "h:z:0") "v = AddV2" FLOAT "(n:output:2, x) ] (j:z:0, x, v:z:0)"});
+    /* two, one behind the other, with steps before, between and behind; more rounds than one launch has */
+    goes_round_in(inner,
+                  &(struct how){.cond = BELOW("9"),
+                                .body = COUNT "h = Mul" FLOAT "(y, float[] 0.5)\n" GO(
+                                    "n", "one", "0", "i",
+                                    "h:z:0") "h2 = AddV2" FLOAT
+                                             "(n:output:2, h:z:0)\n" GO(
+                                                 "n2", "two", "2", "int32[] 7",
+                                                 "h2:z:0") "v = AddV2" FLOAT
+                                                           "(n2:output:2, h:z:0)\nv2 = AddV2" FLOAT
+                                                           "(v:z:0, n:output:2) ] (j:z:0, x, v2:z:0)"});
+    /* what comes of it is carried as it is, also what it leaves as it was; it changes places with another */
+    goes_round_in(inner, &(struct how){.cond = BELOW("9"),
+                                       .body = COUNT GO("n", "one", "0", "i",
+                                                        "y") " ] (j:z:0, n:output:3, n:output:2)"});
+    goes_round_in(inner, &(struct how){.cond = BELOW("6"),
+                                       .body = COUNT GO("n", "two", "1", "j:z:0",
+                                                        "x") " ] (n:output:0, y, n:output:2)"});
+}
+
+/* Three deep; and in a branch, which is left in the middle. */
+TEST(loops_are_in_loops_and_branches)
+{
+    static const char deep[] = INNER_NAMED("one", BELOW_M, TWISTS " ] (l:z:0, m, u:y:0, w)") INNER_NAMED(
+        "mid", BELOW_M,
+        ONE_MORE "z = Neg" FLOAT "(a)\nn = StatelessWhile {T:list(type)=[int32,int32,float,float]; "
+                 "cond:string='@one_go'; body:string='@one_body'} (int32[] 0, k, z:y:0, w)\n"
+                 "u = Sub" FLOAT "(n:output:2, z:y:0) ] (l:z:0, m, u:z:0, w)");
+    const struct how how = {.cond = BELOW("7"),
+                            .body = COUNT "h = Cos" FLOAT "(y)\n" GO(
+                                "n", "mid", "0", "i", "h:y:0") "v = AddV2" FLOAT
+                                                               "(n:output:2, h:y:0) ] (j:z:0, x, v:z:0)"};
+    goes_round_in(deep, &how);
+    static const char branch[] = INNER_NAMED(
+        "one", BELOW_M,
+        TWISTS " ] (l:z:0, m, u:y:0, w)") "@then (m:int32, a:float, w:float) -> (u:float) = [ z = Neg" FLOAT
+                                          "(a)\nn = StatelessWhile {T:list(type)=[int32,int32,float,float]; "
+                                          "cond:string='@one_go'; "
+                                          "body:string='@one_body'} (int32[] 0, m, z:y:0, w)\nu = Sub" FLOAT
+                                          "(n:output:2, z:y:0) ] (u:z:0)\n"
+                                          "@else (m:int32, a:float, w:float) -> (u:float) = [ z = Cos" FLOAT
+                                          "(a) ] (z:y:0)\n";
+    const struct how in_branch = {
+        .cond = BELOW("12"),
+        .body = COUNT "t = FloorMod {T:type=int32} (i, int32[] 3)\nh = Sin" FLOAT "(y)\n"
+                      "f = StatelessIf {Tcond:type=int32; Tin:list(type)=[int32,float,float]; "
+                      "Tout:list(type)=[float]; then_branch:string='@then'; else_branch:string='@else'} "
+                      "(t:z:0, i, h:y:0, x)\nv = AddV2" FLOAT "(f:output:0, h:y:0) ] (j:z:0, x, v:z:0)"};
+    goes_round_in(branch, &in_branch);
+}
+
+/* In a round of the inner one: what is judged there. */
+TEST(an_index_is_refused_in_an_inner_loop)
+{
+    static const char judging[] = INNER_NAMED(
+        "one", BELOW_M,
+        ONE_MORE "g = GatherV2 {Tparams:type=float; Tindices:type=int32; Taxis:type=int32; batch_dims:int=0} "
+                 "(w, k, int32[] 0)\nu = AddV2" FLOAT "(a, g:output:0) ] (l:z:0, m, u:z:0, w)");
+    const struct how how = {.cond = BELOW("20"),
+                            .body = COUNT "h = Neg" FLOAT "(y)\n" GO(
+                                "n", "one", "0", "i", "h:y:0") "v = AddV2" FLOAT
+                                                               "(n:output:2, h:y:0) ] (j:z:0, x, v:z:0)"};
+    refused_there(with(judging, &how), "indices = 3 is not in [0, 3)");
+    const struct how ends = {.cond = BELOW("4"), .body = how.body};
+    (void)same_there(with(judging, &ends), &square, &recorded);
+}
+
+TEST(an_endless_inner_loop_ends_with_its_run)
+{
+    static const char never_over[] = INNER_NAMED("one", "b = Less {T:type=int32} (k, int32[] 1) ] (b:z:0)",
+                                                 "u = Tanh" FLOAT "(a) ] (k, m, u:y:0, w)");
+    const struct how how = {.cond = BELOW("3"),
+                            .body = COUNT GO("n", "one", "0", "i", "y") " ] (j:z:0, x, n:output:2)"};
+    ends_at_the_deadline(with(never_over, &how));
+    can_be_cancelled(with(never_over, &how));
+}
+
+TEST(nested_loops_run_at_once_and_without_room)
+{
+    const struct how how = {.cond = BELOW("7"),
+                            .body = COUNT "h = Mul" FLOAT "(y, float[] 0.5)\n" GO(
+                                "n", "one", "0", "i", "h:z:0") "v = AddV2" FLOAT
+                                                               "(n:output:2, h:z:0) ] (j:z:0, x, v:z:0)"};
+    runs_at_once(with(inner, &how));
+    const struct how few = {.cond = BELOW("3"),
+                            .body = COUNT GO("n", "two", "0", "i", "y") " ] (j:z:0, x, n:output:2)"};
+    finds_no_room(with(inner, &few), 96 << 10, 768 << 10);
 }
 
 /* ------------------------------------------------------------------ what does not */
@@ -263,8 +340,7 @@ TEST(what_the_host_must_see_in_each_round_stays)
 TEST(a_device_without_conditional_nodes_goes_step_by_step)
 {
     const struct how how = {.cond = BELOW("5"), .body = COUNT TANH};
-    const char *const without = getenv("HOST_CUDA_CONDITIONS");
-    if (without != NULL && strcmp(without, "0") == 0) {
+    if (!has_conditional_nodes()) {
         stays(&how);
     } else {
         goes_round(&how, 5);
@@ -278,41 +354,12 @@ static const struct how endless = {.cond = BELOW("1"), .body = "u = Tanh" FLOAT 
 
 TEST(an_endless_loop_ends_at_the_runs_deadline)
 {
-    struct there d;
-    struct td_tensor out, in = input(&square, 0);
-    open(&d, &endless, &(struct td_device_opts){.pinned = MIB, .graph_run = 1});
-    const int64_t start = td_now_ns();
-    const struct td_run_opts opts = {.work = {.deadline_ns = start + 1000000000}};
-    CHECK_INT(td_callable_run(d.f, &in, &out, &opts, &d.t.err), TD_DEADLINE_EXCEEDED);
-    CHECK(td_now_ns() - start < 10000000000);
-    struct td_device_counts c;
-    td_cuda_device_count(d.device, &c);
-    CHECK(c.graph_launches >= 2);
-    td_tensor_clear(&in);
-    (void)close_there(&d);
-}
-
-static void *stop_soon(void *word)
-{
-    const struct timespec some = {.tv_nsec = 200000000};
-    (void)nanosleep(&some, NULL);
-    atomic_store((td_stop *)word, TD_CANCELLED);
-    return NULL;
+    ends_at_the_deadline(loop(&endless));
 }
 
 TEST(an_endless_loop_can_be_cancelled)
 {
-    struct there d;
-    pthread_t thread;
-    td_stop stop = 0;
-    struct td_tensor out, in = input(&square, 0);
-    open(&d, &endless, &(struct td_device_opts){.pinned = MIB, .graph_run = 1});
-    const struct td_run_opts opts = {.work = {.stop = &stop}};
-    CHECK_INT(pthread_create(&thread, NULL, stop_soon, &stop), 0);
-    CHECK_INT(td_callable_run(d.f, &in, &out, &opts, &d.t.err), TD_CANCELLED);
-    CHECK_INT(pthread_join(thread, NULL), 0);
-    td_tensor_clear(&in);
-    (void)close_there(&d);
+    can_be_cancelled(loop(&endless));
 }
 
 /* More rounds than the first launch may begin. */
@@ -321,88 +368,30 @@ TEST(a_long_loop_is_launched_more_than_once)
     const struct how how = {.cond = BELOW("100"),
                             .body = COUNT "u = Mul" FLOAT "(x, float[] 0.5)\n] (j:z:0, y, u:z:0)"};
     const struct td_device_counts c =
-        same_as_on_the_host(&how, &square, &(struct td_device_opts){.pinned = MIB, .graph_run = 1});
+        same_there(loop(&how), &square, &(struct td_device_opts){.pinned = MIB, .graph_run = 1});
     CHECK(c.graphs_made >= 1 && c.graph_launches > RUNS + 1);
 }
 
 /* ------------------------------------------------------------------ beside others */
 
-static struct there shared;
-static struct td_tensor wanted[RUNS];
-
-static void *ask_often(void *from)
-{
-    const int x = (int)(uintptr_t)from;
-    for (int i = 0; i < 3 * RUNS; i++) {
-        const int k = (i + x) % RUNS;
-        struct td_tensor got = {0};
-        struct td_err err = {0};
-        CHECK_OK(ask(&shared, &square, k, &got, &err));
-        check_same(&wanted[k], &got);
-        td_tensor_clear(&got);
-        if (i % 5 == x) {
-            (void)td_device_graphs_trim(shared.device);
-        }
-    }
-    return NULL;
-}
-
 TEST(runs_at_once_have_loops_of_their_own)
 {
-    pthread_t threads[THREADS];
-    const struct how how = {.cond = BELOW("7"), .body = COUNT TANH};
-    struct there here;
-    struct td_err err = {0};
-    open(&here, &how, NULL);
-    open(&shared, &how, &(struct td_device_opts){.pinned = MIB, .streams = 2, .graph_run = 1});
-    for (int k = 0; k < RUNS; k++) {
-        CHECK_OK(ask(&here, &square, k, &wanted[k], &err));
-    }
-    for (int i = 0; i < THREADS; i++) {
-        CHECK_INT(pthread_create(&threads[i], NULL, ask_often, (void *)(uintptr_t)i), 0);
-    }
-    for (int i = 0; i < THREADS; i++) {
-        CHECK_INT(pthread_join(threads[i], NULL), 0);
-    }
-    for (int k = 0; k < RUNS; k++) {
-        td_tensor_clear(&wanted[k]);
-    }
-    (void)close_there(&here);
-    (void)close_there(&shared);
+    runs_at_once(loop(&(struct how){.cond = BELOW("7"), .body = COUNT TANH}));
 }
 
-/* Where the arena finds no room the loop is stepped, or the run refused, as without. */
 TEST(a_loop_finds_no_room)
 {
-    const struct how how = {.cond = BELOW("3"), .body = COUNT "u = Sub" FLOAT "(y, x)\n] (j:z:0, y, u:z:0)"};
-    const struct td_shape large = td_shape_matrix(100, 100);
-    for (uint64_t limit = 64 << 10; limit < 640 << 10; limit += 32 << 10) {
-        struct there here, there;
-        open(&here, &how, NULL);
-        open(&there, &how, &(struct td_device_opts){.limit = limit, .pinned = MIB, .graph_run = 1});
-        for (int k = 0; k < RUNS; k++) {
-            struct td_tensor want = {0}, got = {0};
-            struct td_err err = {0};
-            CHECK_OK(ask(&here, &large, k, &want, &err));
-            const enum td_code rc = ask(&there, &large, k, &got, &err);
-            CHECK(rc == TD_OK || rc == TD_RESOURCE_EXHAUSTED);
-            if (rc == TD_OK) {
-                check_same(&want, &got);
-            }
-            td_tensor_clear(&want);
-            td_tensor_clear(&got);
-        }
-        (void)close_there(&here);
-        (void)close_there(&there);
-    }
+    finds_no_room(
+        loop(&(struct how){.cond = BELOW("3"), .body = COUNT "u = Sub" FLOAT "(y, x)\n] (j:z:0, y, u:z:0)"}),
+        64 << 10, 640 << 10);
 }
 
 int main(int argc, char **argv)
 {
-    const char *const only = argc > 1 ? argv[1] : NULL, *const conditions = getenv("HOST_CUDA_CONDITIONS");
+    const char *const only = argc > 1 ? argv[1] : NULL;
     int bad = 0;
     RUN(a_device_without_conditional_nodes_goes_step_by_step)
-    if (conditions != NULL && strcmp(conditions, "0") == 0) {
+    if (!has_conditional_nodes()) {
         return bad != 0;
     }
     RUN(a_loop_goes_round_there_as_often_as_on_the_host)
@@ -411,6 +400,14 @@ int main(int argc, char **argv)
     RUN(the_data_say_when_it_is_over)
     RUN(an_index_is_carried)
     RUN(an_index_that_is_not_there_ends_it)
+    RUN(a_row_is_taken_at_the_counter)
+    RUN(a_column_is_taken_at_the_counter)
+    RUN(a_branch_is_in_a_round)
+    RUN(a_loop_is_in_a_round)
+    RUN(loops_are_in_loops_and_branches)
+    RUN(an_index_is_refused_in_an_inner_loop)
+    RUN(an_endless_inner_loop_ends_with_its_run)
+    RUN(nested_loops_run_at_once_and_without_room)
     RUN(what_the_host_must_see_in_each_round_stays)
     RUN(an_endless_loop_ends_at_the_runs_deadline)
     RUN(an_endless_loop_can_be_cancelled)

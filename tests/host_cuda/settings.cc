@@ -33,6 +33,7 @@ settings read_settings()
     s.no_streams = static_cast<int>(number("HOST_CUDA_NO_STREAMS", 99));
     s.resets = number("HOST_CUDA_RESETS", 1) != 0;
     s.conditions = number("HOST_CUDA_CONDITIONS", 1) != 0;
+    s.switches = number("HOST_CUDA_SWITCHES", 1) != 0;
     s.fail_at = number("HOST_CUDA_FAIL_AT", 0);
     s.devices = s.devices > 16 ? 16 : s.devices;
     s.workers = s.workers < 1 ? 1 : s.workers;

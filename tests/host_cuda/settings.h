@@ -19,7 +19,7 @@ struct settings {
     unsigned delay_us;
     unsigned long fail_at;
     int old, no_streams;
-    bool resets, conditions;
+    bool resets, conditions, switches;
 };
 
 const settings &config();

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "kernels/cuda/base/bytes.cuh"
+#include "kernels/cuda/base/lines.cuh"
 
 namespace
 {
@@ -19,6 +20,36 @@ __global__ void move(td_cuda_steps s, const T *__restrict__ x, T *__restrict__ y
     for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
         const td_cuda_place at = td_cuda_place_of(s, i);
         y[at.b] = x[at.a];
+    }
+}
+
+/* The element that x begins at; -1: it is not there. */
+__device__ int64_t begin_of(const td_cuda_begin &from)
+{
+    int64_t first = 0;
+    for (int a = 0; a < TD_CUDA_DIMS && a < from.n; a++) {
+        int64_t at = td_cuda_index_at(from.at, from.entry[a]);
+        at += at < 0 ? from.dim[a] : 0;
+        if (at < 0 || at >= from.dim[a]) {
+            return -1;
+        }
+        first += at * from.step[a];
+    }
+    return first;
+}
+
+template <class T>
+__global__ void move_from(td_cuda_steps s, td_cuda_begin from, const T *__restrict__ x, T *__restrict__ y,
+                          int64_t n)
+{
+    const int64_t first = begin_of(from);
+    if (first < 0) {
+        td_cuda_refuse(from.fault);
+        return;
+    }
+    for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
+        const td_cuda_place at = td_cuda_place_of(s, i);
+        y[at.b] = x[first + at.a];
     }
 }
 
@@ -51,6 +82,20 @@ struct run_move {
     template <class T> int with() const
     {
         return td_cuda_over(move<T>, n, stream, *s, static_cast<const T *>(x), static_cast<T *>(y), n);
+    }
+};
+
+struct run_move_from {
+    const td_cuda_steps *s;
+    const td_cuda_begin *from;
+    const void *x;
+    void *y;
+    int64_t n;
+    td_cuda_stream *stream;
+    template <class T> int with() const
+    {
+        return td_cuda_over(move_from<T>, n, stream, *s, *from, static_cast<const T *>(x),
+                            static_cast<T *>(y), n);
     }
 };
 
@@ -88,6 +133,12 @@ int td_cuda_move(size_t bytes, const struct td_cuda_steps *steps, const void *x,
         n /= 2;
     }
     return td_cuda_with_bytes(bytes, run_move{&s, x, y, n, stream});
+}
+
+int td_cuda_move_from(size_t bytes, const struct td_cuda_steps *steps, const struct td_cuda_begin *from,
+                      const void *x, void *y, int64_t n, struct td_cuda_stream *stream)
+{
+    return td_cuda_with_bytes(bytes, run_move_from{steps, from, x, y, n, stream});
 }
 
 int td_cuda_fill(size_t bytes, const unsigned char value[16], void *y, int64_t n,

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "kernels/cuda/base/indices.h"
 #include "kernels/cuda/base/runtime.h"
 #include "kernels/cuda/base/steps.h"
 
@@ -16,6 +17,19 @@ extern "C" {
 /* y[b] = x[a] for n elements of 1, 2, 4, 8 or 16 bytes, at the steps' places. x and y share no byte. */
 int td_cuda_move(size_t bytes, const struct td_cuda_steps *steps, const void *x, void *y, int64_t n,
                  struct td_cuda_stream *stream);
+
+/* Where x begins: at the indices that entries of `begin` are, each of an axis of `dim`, its neighbours `step`
+ * elements apart. A negative one counts from the axis' end; one that is not there is refused, and nothing is
+ * moved. */
+struct td_cuda_begin {
+    struct td_cuda_indices at;
+    int n;
+    int entry[TD_CUDA_DIMS];
+    int64_t dim[TD_CUDA_DIMS], step[TD_CUDA_DIMS];
+    int32_t *fault;
+};
+int td_cuda_move_from(size_t bytes, const struct td_cuda_steps *steps, const struct td_cuda_begin *from,
+                      const void *x, void *y, int64_t n, struct td_cuda_stream *stream);
 
 /* y[i] = the value, whose bytes are the first of `value`, for n elements of 1, 2, 4, 8 or 16 bytes. */
 int td_cuda_fill(size_t bytes, const unsigned char value[16], void *y, int64_t n,

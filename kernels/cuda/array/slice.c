@@ -122,6 +122,66 @@ static enum td_code run_strided(struct td_call *c, struct td_err *err)
     return go(c, &w, err);
 }
 
+/* ---- StridedSlice at indices that are on the device: x[i], x[:, i], with whole axes beside */
+
+/* All that is known of it without begin and end; NULL: that is enough. */
+static const char *spec_at(const struct td_node *node, const struct td_shape *in,
+                           const struct td_shape *begin, const struct td_tensor *strides,
+                           struct td_slice_spec *s)
+{
+    const struct td_slice_bounds b = {.n = begin->rank == 1 ? begin->dim[0] : -1, .strides = strides};
+    struct td_err ignored = {0};
+    bool whole = strides != NULL && b.n >= 0 && td_slice_spec_make(node, in, &b, s, &ignored) == TD_OK;
+    bool any = false;
+    for (int a = 0; whole && a < s->rank; a++) {
+        whole = s->size[a] >= 0;
+        any |= s->index[a] >= 0;
+    }
+    return whole && any ? NULL : "it is no index of an axis, beside whole ones";
+}
+
+static enum td_code prepare_at(const struct td_kernel_query *q, struct td_kernel_offer *o, struct td_err *err)
+{
+    struct td_slice_spec s;
+    TD_TRY(prepare_rank(q, o, err));
+    if (o->refusal == NULL) {
+        o->refusal = q->value[1] != NULL ? "the host knows where it begins"
+                     : td_shape_count(&q->out[0]) == 0
+                         ? "nothing is sliced"
+                         : spec_at(q->node, &q->in[0], &q->in[1], q->value[3], &s);
+    }
+    return TD_OK;
+}
+
+static enum td_code run_at(struct td_call *c, struct td_err *err)
+{
+    const struct td_tensor *x = c->in[0];
+    struct td_tensor *y;
+    struct td_slice_spec s;
+    struct td_cuda_steps steps = {0};
+    int64_t step[TD_MAX_RANK], dense[TD_MAX_RANK], first, run = 1;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    TD_FAIL_IF(spec_at(c->node, &x->shape, &c->in[1]->shape, c->in[3], &s) != NULL, err, INTERNAL,
+               "%s: a slice at other places than it was prepared for", c->node->op_name);
+    td_slice_spec_place(&s, &x->shape, step, &first);
+    td_cuda_row_major(&x->shape, dense);
+    struct td_cuda_begin from = {.at = td_cuda_indices_of(c->in[1]), .fault = c->fault};
+    for (int a = s.rank - 1; a >= 0; a--) {
+        TD_FAIL_IF(!td_cuda_steps_add(&steps, s.size[a], step[a], run), err, INTERNAL,
+                   "%s: more than eight dimensions", c->node->op_name);
+        run *= s.size[a];
+        if (s.index[a] >= 0) {
+            from.entry[from.n] = s.index[a];
+            from.dim[from.n] = x->shape.dim[a];
+            from.step[from.n++] = dense[a];
+        }
+    }
+    return td_cuda_launched(c,
+                            td_cuda_move_from(td_dtype_size(y->dtype), &steps, &from, element(x, first),
+                                              y->data, run, td_cuda_stream_of(c)),
+                            err);
+}
+
 static enum td_code run_strided_grad(struct td_call *c, struct td_err *err)
 {
     static const unsigned char zero[16];
@@ -360,7 +420,6 @@ static enum td_code run_ones(struct td_call *c, struct td_err *err)
 #define ROWS(op, ready, set)                                                                                 \
     TD_CUDA_ROWS(rows_##op, "slice.cuda", .types = {{"T", set}}, .prepare = ready, .run = run_##op);
 ROWS(slice, prepare_rank, TD_SET_PLAIN)
-ROWS(strided, prepare_rank, TD_SET_PLAIN)
 ROWS(strided_grad, prepare_strided_grad, TD_SET_PLAIN)
 ROWS(strided_update, prepare_update, TD_SET_PLAIN)
 ROWS(update, prepare_update, TD_SET_PLAIN)
@@ -372,6 +431,12 @@ ROWS(reverse, prepare_rank, TD_SET_PLAIN)
 ROWS(fill, NULL, TD_SET_PLAIN)
 ROWS(zeros, NULL, TD_SET_PLAIN)
 ROWS(ones, NULL, TD_CUDA_NUMBERS | TD_CUDA_BOOLS)
+
+static const struct td_kernel rows_strided[] = {
+    TD_CUDA_ROW("slice_at.cuda", .types = {{"T", TD_SET_PLAIN}, {"Index", TD_SET_INDEX}}, .judged = 6,
+                .prepare = prepare_at, .run = run_at),
+    TD_CUDA_ROW("slice.cuda", .types = {{"T", TD_SET_PLAIN}}, .prepare = prepare_rank, .run = run_strided),
+    {.name = NULL}};
 
 const struct td_op_rows td_cuda_rows_slice[] = {{"Slice", rows_slice},
                                                 {"StridedSlice", rows_strided},

@@ -1,7 +1,11 @@
 /* kernels/cuda/base/device_graph.c - recordings: a stream that is captured, and the graph that comes of it;
- * and loops in them, each round a graph of its own, which is captured from a stream of its own.
+ * and conditional nodes in them, each of whose bodies is captured from a stream of its own. A kernel before
+ * the node says what it does.
  *
- *   stream   .. test -> [loop] -> ..          body   a round's work -> test
+ *   stream   .. test -> [loop] -> ..          body     a round's work -> test
+ *   stream   .. choose -> [switch] -> ..      bodies   a branch each
+ *
+ * Where the driver has no Switch nodes (before CUDA 12.8) each branch has an If node.
  *
  * Threads: a recording is its run's; counts are atomic.
  *
@@ -98,40 +102,64 @@ static void graph_free(const struct td_device *dev, struct td_recording *r)
     td_free(r);
 }
 
-/* ------------------------------------------------------------------ loops in them */
+/* ------------------------------------------------------------------ conditional nodes in them */
 
-static struct td_cuda_loop loop_of(const struct td_device_loop *l)
+/* New streams, each of a body of a node in `stream`. */
+static enum td_code open_bodies(struct cuda_device *d, struct td_stream *stream, int n,
+                                struct td_stream **bodies, struct td_err *err)
 {
-    return (struct td_cuda_loop){.go = l->go, .left = l->left, .fault = l->fault, .n_faults = l->n_faults};
+    for (int i = 0; i < n; i++) {
+        const enum td_code rc = open_stream(d, &bodies[i], err);
+        if (rc) {
+            while (i-- > 0) {
+                close_stream(bodies[i]);
+            }
+            return rc;
+        }
+        bodies[i]->around = stream;
+    }
+    return TD_OK;
 }
 
-/* l is looked at in stream, and the loop follows. */
-static enum td_code put_loop(struct cuda_device *d, struct td_stream *stream, const struct td_device_loop *l,
-                             struct td_stream *body, struct td_err *err)
+/* The node that runs the bodies is put into stream: error is what came of setting its condition. */
+static int open_node(struct cuda_device *d, int error, enum td_cuda_node type, uint64_t condition, int n,
+                     struct td_stream *const *bodies)
 {
-    const struct td_cuda_loop own = loop_of(l);
-    int error = td_cuda_loop_condition(d->number, stream->at, &body->condition);
-    error = error != 0 ? error : td_cuda_use(d->number);
-    error = error != 0 ? error : td_cuda_loop_test(body->condition, &own, stream->at);
-    error = error != 0 ? error : td_cuda_loop_open(d->number, stream->at, body->condition, body->at);
-    return td_cuda_device_checked(d, error, "recording a loop", err);
+    struct td_cuda_stream *at[TD_DEVICE_BODIES];
+    for (int i = 0; i < n; i++) {
+        at[i] = bodies[i]->at;
+        bodies[i]->condition = condition;
+    }
+    return error != 0 ? error : td_cuda_node_open(d->number, bodies[0]->around->at, type, condition, n, at);
+}
+
+/* Either the node is there, and all bodies are recorded, or these are gone. */
+static enum td_code opened(struct cuda_device *d, int error, struct td_stream *stream, int n,
+                           struct td_stream *const *bodies, struct td_err *err)
+{
+    for (int i = 0; error != 0 && i < n; i++) {
+        close_stream(bodies[i]);
+    }
+    stream->recorded++;
+    return td_cuda_device_checked(d, error, "recording a conditional node", err);
+}
+
+static int new_condition(struct cuda_device *d, struct td_stream *stream, uint64_t *out)
+{
+    const int error = td_cuda_condition(d->number, stream->at, out);
+    return error != 0 ? error : td_cuda_use(d->number);
 }
 
 static enum td_code loop_begin(const struct td_device *dev, struct td_stream *stream,
                                const struct td_device_loop *l, struct td_stream **body, struct td_err *err)
 {
     struct cuda_device *d = dev->impl;
-    struct td_stream *s;
-    TD_TRY(open_stream(d, &s, err));
-    const enum td_code rc = put_loop(d, stream, l, s, err);
-    if (rc) {
-        close_stream(s);
-        return rc;
-    }
-    s->around = stream;
-    stream->recorded++;
-    *body = s;
-    return TD_OK;
+    uint64_t condition;
+    TD_TRY(open_bodies(d, stream, 1, body, err));
+    int error = new_condition(d, stream, &condition);
+    error = error != 0 ? error : td_cuda_loop_test(condition, l, stream->at);
+    error = open_node(d, error, TD_CUDA_WHILE, condition, 1, body);
+    return opened(d, error, stream, 1, body, err);
 }
 
 static enum td_code loop_carry(const struct td_device *dev, struct td_stream *body,
@@ -139,34 +167,83 @@ static enum td_code loop_carry(const struct td_device *dev, struct td_stream *bo
                                struct td_err *err)
 {
     struct cuda_device *d = dev->impl;
-    const struct td_cuda_loop own = loop_of(l);
     const int error = td_cuda_use(d->number);
     body->recorded++;
-    return td_cuda_device_checked(d, error != 0 ? error : td_cuda_loop_carry(&own, to, from, bytes, body->at),
+    return td_cuda_device_checked(d, error != 0 ? error : td_cuda_loop_carry(l, to, from, bytes, body->at),
                                   "recording a loop", err);
 }
 
-/* Kernels of a round count as if there were one. */
-static enum td_code loop_end(const struct td_device *dev, struct td_stream *body,
+static enum td_code branch_begin(const struct td_device *dev, struct td_stream *stream,
+                                 const struct td_device_branch *b, struct td_stream **bodies,
+                                 struct td_err *err)
+{
+    struct cuda_device *d = dev->impl;
+    const bool is_switch = (d->nodes >> TD_CUDA_SWITCH & 1) != 0;
+    const int n_nodes = is_switch ? 1 : b->n;
+    uint64_t conditions[TD_DEVICE_BODIES];
+    TD_TRY(open_bodies(d, stream, b->n, bodies, err));
+    int error = 0;
+    for (int i = 0; i < n_nodes; i++) {
+        error = error != 0 ? error : new_condition(d, stream, &conditions[i]);
+    }
+    error = error != 0 ? error : td_cuda_branch_choose(conditions, is_switch, b, stream->at);
+    for (int i = 0; i < n_nodes; i++) {
+        error = is_switch ? open_node(d, error, TD_CUDA_SWITCH, conditions[0], b->n, bodies)
+                          : open_node(d, error, TD_CUDA_IF, conditions[i], 1, &bodies[i]);
+    }
+    return opened(d, error, stream, b->n, bodies, err);
+}
+
+static enum td_code pass_begin(const struct td_device *dev, struct td_stream *stream,
+                               const struct td_device_pass *p, struct td_stream **body, struct td_err *err)
+{
+    struct cuda_device *d = dev->impl;
+    uint64_t condition;
+    TD_TRY(open_bodies(d, stream, 1, body, err));
+    int error = new_condition(d, stream, &condition);
+    error = error != 0 ? error : td_cuda_pass_test(condition, p, stream->at);
+    error = open_node(d, error, TD_CUDA_IF, condition, 1, body);
+    return opened(d, error, stream, 1, body, err);
+}
+
+static enum td_code pass_copy(const struct td_device *dev, struct td_stream *body, const uint32_t *fresh,
+                              void *to, const void *from, size_t bytes, struct td_err *err)
+{
+    struct cuda_device *d = dev->impl;
+    const int error = td_cuda_use(d->number);
+    body->recorded++;
+    return td_cuda_device_checked(d, error != 0 ? error : td_cuda_pass_copy(fresh, to, from, bytes, body->at),
+                                  "recording a loop", err);
+}
+
+/* Kernels of a round count as if there were one, and those of branches as if all were taken. */
+static enum td_code body_end(const struct td_device *dev, struct td_stream *body,
                              const struct td_device_loop *l, struct td_err *err)
 {
     struct cuda_device *d = dev->impl;
-    const struct td_cuda_loop own = loop_of(l);
     int error = td_cuda_use(d->number);
-    error = error != 0 ? error : td_cuda_loop_test(body->condition, &own, body->at);
-    const int closed = td_cuda_loop_close(d->number, body->at);
-    body->around->recorded += body->recorded + 1;
+    error = error != 0 || l == NULL ? error : td_cuda_loop_test(body->condition, l, body->at);
+    const int closed = td_cuda_body_close(d->number, body->at);
+    body->around->recorded += body->recorded + (l != NULL);
     close_stream(body);
-    return td_cuda_device_checked(d, error != 0 ? error : closed, "recording a loop", err);
+    return td_cuda_device_checked(d, error != 0 ? error : closed, "recording a conditional node", err);
 }
 
-void td_cuda_device_record(struct td_device *d)
+void td_cuda_device_record(struct td_device *dev)
 {
-    d->graph_begin = graph_begin;
-    d->graph_end = graph_end;
-    d->graph_launch = graph_launch;
-    d->graph_free = graph_free;
-    d->loop_begin = loop_begin;
-    d->loop_carry = loop_carry;
-    d->loop_end = loop_end;
+    struct cuda_device *d = dev->impl;
+    const unsigned both = 1U << TD_CUDA_WHILE | 1U << TD_CUDA_IF;
+    dev->graph_begin = graph_begin;
+    dev->graph_end = graph_end;
+    dev->graph_launch = graph_launch;
+    dev->graph_free = graph_free;
+    d->nodes = dev->graph_run > 0 ? td_cuda_nodes(d->number) : 0;
+    if ((d->nodes & both) == both) {
+        dev->loop_begin = loop_begin;
+        dev->loop_carry = loop_carry;
+        dev->branch_begin = branch_begin;
+        dev->pass_begin = pass_begin;
+        dev->pass_copy = pass_copy;
+        dev->body_end = body_end;
+    }
 }

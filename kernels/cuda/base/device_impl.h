@@ -23,7 +23,8 @@ struct td_stream {
     struct cuda_device *device;
     bool records;      /* it is a graph's, and on no list */
     uint64_t recorded; /* kernels of that */
-    /* of a loop's rounds: CUDA's number of what decides on them, and the stream that the loop is in */
+    /* of a conditional node's body: CUDA's number of what decides on it, and the stream that the node is in
+     * */
     uint64_t condition;
     struct td_stream *around;
     int users;
@@ -50,6 +51,7 @@ struct cuda_device {
     char name[32], machine[200];
     struct td_cuda_libraries libraries;
     int number, most_streams; /* 0: any number */
+    unsigned nodes;           /* conditional nodes that graphs may have: bits by enum td_cuda_node */
     uint64_t limit;
     struct td_cuda_makers *makers;
     struct td_cuda_pinned *pinned;

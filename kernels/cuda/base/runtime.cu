@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
 
 #include "kernels/cuda/base/launch.cuh"
 
@@ -248,7 +249,54 @@ static cudaError_t recorded(cudaStream_t s, cudaGraph_t *graph, const cudaGraphN
                                                                            : error;
 }
 
-int td_cuda_loop_condition(int device, td_cuda_stream *stream, uint64_t *condition)
+/* *out: CUDA's word for it. */
+static cudaError_t conditional(enum td_cuda_node type, enum cudaGraphConditionalNodeType *out)
+{
+    *out = type == TD_CUDA_WHILE ? cudaGraphCondTypeWhile : cudaGraphCondTypeIf;
+#if CUDART_VERSION >= 12080
+    *out = type == TD_CUDA_SWITCH ? cudaGraphCondTypeSwitch : *out;
+    return cudaSuccess;
+#else
+    return type == TD_CUDA_SWITCH ? cudaErrorNotSupported : cudaSuccess;
+#endif
+}
+
+static cudaError_t add_node(cudaGraph_t graph, const cudaGraphNode_t *after, size_t n_after,
+                            struct cudaGraphNodeParams *p, cudaGraphNode_t *out)
+{
+    return cudaGraphAddNode(out, graph, after, NO_EDGE_DATA n_after, p);
+}
+
+/* Whether a graph may have such a node. */
+static bool may_have(int device, enum td_cuda_node type)
+{
+    cudaGraph_t graph = nullptr;
+    cudaGraphNode_t node;
+    struct cudaGraphNodeParams p = {};
+    p.type = cudaGraphNodeTypeConditional;
+    p.conditional.size = type == TD_CUDA_SWITCH ? 2 : 1;
+    int error = said(conditional(type, &p.conditional.type));
+    error = error != 0 ? error : on(device, [&] { return cudaGraphCreate(&graph, 0); });
+    error = error != 0 ? error : on(device, [&] {
+        return cudaGraphConditionalHandleCreate(&p.conditional.handle, graph, 0, 0);
+    });
+    error = error != 0 ? error : on(device, [&] { return add_node(graph, nullptr, 0, &p, &node); });
+    if (graph != nullptr) {
+        (void)said(cudaGraphDestroy(graph));
+    }
+    return error == 0;
+}
+
+unsigned td_cuda_nodes(int device)
+{
+    unsigned all = 0;
+    for (const enum td_cuda_node type : {TD_CUDA_WHILE, TD_CUDA_IF, TD_CUDA_SWITCH}) {
+        all |= may_have(device, type) ? 1U << type : 0;
+    }
+    return all;
+}
+
+int td_cuda_condition(int device, td_cuda_stream *stream, uint64_t *condition)
 {
     cudaGraph_t graph;
     const cudaGraphNode_t *after;
@@ -261,36 +309,39 @@ int td_cuda_loop_condition(int device, td_cuda_stream *stream, uint64_t *conditi
     return error;
 }
 
-int td_cuda_loop_open(int device, td_cuda_stream *stream, uint64_t condition, td_cuda_stream *body)
+int td_cuda_node_open(int device, td_cuda_stream *stream, enum td_cuda_node type, uint64_t condition, int n,
+                      td_cuda_stream *const *bodies)
 {
     cudaGraph_t graph;
     const cudaGraphNode_t *after;
-    size_t n;
-    cudaGraphNode_t loop;
+    size_t n_after;
+    cudaGraphNode_t node;
     struct cudaGraphNodeParams p = {};
     p.type = cudaGraphNodeTypeConditional;
     p.conditional.handle = condition;
-    p.conditional.type = cudaGraphCondTypeWhile;
-    p.conditional.size = 1;
-    int error = on(device, [&] { return recorded(of(stream), &graph, &after, &n); });
-    error = error != 0
-                ? error
-                : on(device, [&] { return cudaGraphAddNode(&loop, graph, after, NO_EDGE_DATA n, &p); });
+    p.conditional.size = static_cast<unsigned>(n);
+    int error = said(conditional(type, &p.conditional.type));
+    error = error != 0 ? error : on(device, [&] { return recorded(of(stream), &graph, &after, &n_after); });
+    error = error != 0 ? error : on(device, [&] { return add_node(graph, after, n_after, &p, &node); });
     error = error != 0 ? error : on(device, [&] {
-        return cudaStreamUpdateCaptureDependencies(of(stream), &loop, NO_EDGE_DATA 1,
+        return cudaStreamUpdateCaptureDependencies(of(stream), &node, NO_EDGE_DATA 1,
                                                    cudaStreamSetCaptureDependencies);
     });
-    return error != 0 ? error : on(device, [&] {
-        return cudaStreamBeginCaptureToGraph(of(body), p.conditional.phGraph_out[0], nullptr, nullptr, 0,
-                                             cudaStreamCaptureModeRelaxed);
-    });
+    for (int i = 0; error == 0 && i < n; i++) {
+        error = on(device, [&] {
+            return cudaStreamBeginCaptureToGraph(of(bodies[i]), p.conditional.phGraph_out[i], nullptr,
+                                                 nullptr, 0, cudaStreamCaptureModeRelaxed);
+        });
+    }
+    return error;
 }
 
-int td_cuda_loop_close(int device, td_cuda_stream *body)
+int td_cuda_body_close(int device, td_cuda_stream *body)
 {
-    cudaGraph_t graph = nullptr; /* the loop's own */
+    cudaGraph_t graph = nullptr; /* the node's own */
     return on(device, [&] { return cudaStreamEndCapture(of(body), &graph); });
 }
+
 int td_cuda_graph_launch(int device, td_cuda_graph *graph, td_cuda_stream *stream)
 {
     return on(device, [&] { return cudaGraphLaunch(reinterpret_cast<cudaGraphExec_t>(graph), of(stream)); });

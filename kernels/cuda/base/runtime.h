@@ -102,13 +102,17 @@ int td_cuda_stream_free(struct td_cuda_stream *stream);
  * of it: *out is NULL on errors. */
 int td_cuda_capture_begin(int device, struct td_cuda_stream *stream);
 int td_cuda_capture_end(int device, struct td_cuda_stream *stream, struct td_cuda_graph **out);
-/* Of a stream that is recorded: a condition, which a kernel sets (loop.cu) before a loop by it is put behind
- * what the stream has so far. What body, a new stream, is given from there on is a round; and the end of
- * that. */
-int td_cuda_loop_condition(int device, struct td_cuda_stream *stream, uint64_t *condition);
-int td_cuda_loop_open(int device, struct td_cuda_stream *stream, uint64_t condition,
-                      struct td_cuda_stream *body);
-int td_cuda_loop_close(int device, struct td_cuda_stream *body);
+/* Of a stream that is recorded: a condition, which a kernel sets (loop.cu) before a node by it is put behind
+ * what the stream has so far. What bodies, new streams, are given from there on is what the node runs; and
+ * the end of one. WHILE, IF: one body, while or where the condition is not 0. SWITCH: n of them, of which the
+ * condition says the number. */
+enum td_cuda_node { TD_CUDA_WHILE, TD_CUDA_IF, TD_CUDA_SWITCH };
+/* Which of them there are, by bits; 0: none. Asked of the driver with a graph of its own. */
+unsigned td_cuda_nodes(int device);
+int td_cuda_condition(int device, struct td_cuda_stream *stream, uint64_t *condition);
+int td_cuda_node_open(int device, struct td_cuda_stream *stream, enum td_cuda_node type, uint64_t condition,
+                      int n, struct td_cuda_stream *const *bodies);
+int td_cuda_body_close(int device, struct td_cuda_stream *body);
 int td_cuda_graph_launch(int device, struct td_cuda_graph *graph, struct td_cuda_stream *stream);
 int td_cuda_graph_free(int device, struct td_cuda_graph *graph);
 int td_cuda_event_new(int device, struct td_cuda_event **out);

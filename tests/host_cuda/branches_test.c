@@ -1,0 +1,281 @@
+/* tests/host_cuda/branches_test.c - If and Case on a GPU: where the branch is chosen there
+ * (core/run/device_inner.c), and that they give what they give on the host.
+ *
+ * The sum of x, which grows from run to run, says which branch is taken.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/function/placement.h"
+#include "tests/host_cuda/there.h"
+
+#define FLOAT " {T:type=float} "
+#define OF_TWO "(a:float, b:float)"
+#define SUM                                                                                                  \
+    X "flat = Reshape {T:type=float; Tshape:type=int32} (x, int32[1] -1)\n"                                  \
+      "s = Sum {T:type=float; Tidx:type=int32; keep_dims:bool=false} (flat, int32[] 0)\n"
+/* Of a square whether the sum is above so much; it is -6.75, -4.5, -2.25 and 0. */
+#define ABOVE(n) SUM "p = Greater" FLOAT "(s, float[] " n ")\n"
+#define IF(cond)                                                                                             \
+    "y0 = AddV2" FLOAT "(x, x)\n"                                                                            \
+    "f = StatelessIf {Tcond:type=" cond "; Tin:list(type)=[float,float]; Tout:list(type)=[float,float]; "    \
+    "then_branch:string='@then'; else_branch:string='@else'} (p, x, y0)\n"                                   \
+    "r = Sub" FLOAT "(f:0, f:1)\n"
+
+static const char two[] = "@then " OF_TWO " -> (u:float, v:float) = [ t = Tanh" FLOAT "(a)\n"
+                          "m = MatMul {T:type=float} (t:y:0, b) ] (m:product:0, b)\n"
+                          "@else " OF_TWO " -> (u:float, v:float) = [ t = AddV2" FLOAT "(a, b)\n"
+                          "w = Mul" FLOAT "(t:z:0, float[] 0.5) ] (w:z:0, t:z:0)\n";
+
+static const char *text_of(const char *functions, const char *graph)
+{
+    static _Thread_local char text[8000];
+    (void)snprintf(text, sizeof text, "%s%s", functions, graph);
+    return text;
+}
+
+TEST(a_branch_is_chosen_there)
+{
+    decided_there(text_of(two, ABOVE("-3") IF("bool")), &square);
+    decided_there(text_of(two, ABOVE("-100") IF("bool")), &square);
+    decided_there(text_of(two, ABOVE("100") IF("bool")), &square);
+}
+
+/* A number is true that is not zero. */
+TEST(numbers_are_conditions)
+{
+    decided_there(text_of(two, SUM "p = AddV2" FLOAT "(s, float[] 0)\n" IF("float")), &square);
+    decided_there(text_of(two, SUM "p = Mul" FLOAT "(s, float[] 0)\n" IF("float")), &square); /* -0, too */
+    decided_there(text_of(two, SUM "p = Cast {SrcT:type=float; DstT:type=int64} (s)\n" IF("int64")), &square);
+    decided_there(text_of(two, SUM "p = Cast {SrcT:type=float; DstT:type=half} (s)\n" IF("half")), &square);
+}
+
+/* Results that are inputs as they are, constants, and of shapes of their own; and of several dtypes. */
+TEST(results_are_what_they_are)
+{
+    static const char plain[] =
+        "@then " OF_TWO " -> (u:float, v:float) = [ i = Identity" FLOAT "(a) ] (b, i:output:0)\n"
+        "@else " OF_TWO " -> (u:float, v:float) = [ c = Fill {T:type=float; index_type:type=int32} "
+        "(int32[2] 3 3, float[] 7) ] (c:output:0, a)\n";
+    const struct td_shape shapes[] = {td_shape_vector(1), td_shape_vector(1031), td_shape_matrix(5, 70)};
+    decided_there(text_of(plain, ABOVE("-3") IF("bool")), &square);
+    static const char same[] =
+        "@then " OF_TWO " -> (u:float, v:float) = [ ] (b, a)\n"
+        "@else " OF_TWO " -> (u:float, v:float) = [ t = Abs" FLOAT "(a) ] (t:y:0, b)\n";
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+        decided_there(text_of(same, ABOVE("3") IF("bool")), &shapes[k]);
+    }
+    static const char mixed[] =
+        "@then (a:float) -> (u:int32, v:float) = [ t = Cast {SrcT:type=float; DstT:type=int32} (a)\n"
+        "m = Max {T:type=float; Tidx:type=int32; keep_dims:bool=false} (a, int32[1] 0) ] (t:y:0, "
+        "m:output:0)\n"
+        "@else (a:float) -> (u:int32, v:float) = [ t = Fill {T:type=int32; index_type:type=int32} "
+        "(int32[2] 3 3, int32[] 7)\n"
+        "m = Sum {T:type=float; Tidx:type=int32; keep_dims:bool=false} (a, int32[1] 1) ] "
+        "(t:output:0, m:output:0)\n";
+    decided_there(text_of(mixed,
+                          ABOVE("-3") "f = StatelessIf {Tcond:type=bool; Tin:list(type)=[float]; "
+                                      "Tout:list(type)=[int32,float]; then_branch:string='@then'; "
+                                      "else_branch:string='@else'} (p, x)\n"
+                                      "c = Cast {SrcT:type=int32; DstT:type=float} (f:0)\nr = AddV2" FLOAT
+                                      "(c, f:1)\n"),
+                  &square);
+}
+
+/* One behind the other, and one in another. */
+TEST(branches_stand_in_branches)
+{
+    static const char nested[] =
+        "@low (a:float) -> (u:float) = [ t = Neg" FLOAT "(a) ] (t:y:0)\n"
+        "@high (a:float) -> (u:float) = [ t = Square" FLOAT "(a) ] (t:y:0)\n"
+        "@then (a:float, q:bool) -> (u:float) = [ t = Tanh" FLOAT "(a)\n"
+        "f = StatelessIf {Tcond:type=bool; Tin:list(type)=[float]; Tout:list(type)=[float]; "
+        "then_branch:string='@low'; else_branch:string='@high'} (q, t:y:0) ] (f:output:0)\n"
+        "@else (a:float, q:bool) -> (u:float) = [ t = Abs" FLOAT "(a)\n"
+        "f = StatelessIf {Tcond:type=bool; Tin:list(type)=[float]; Tout:list(type)=[float]; "
+        "then_branch:string='@high'; else_branch:string='@low'} (q, t:y:0) ] (f:output:0)\n";
+    decided_there(text_of(nested, ABOVE("-3") "q = Greater" FLOAT "(s, float[] -5)\n"
+                                              "f = If {Tcond:type=bool; Tin:list(type)=[float,bool]; "
+                                              "Tout:list(type)=[float]; then_branch:string='@then'; "
+                                              "else_branch:string='@else'} (p, x, q)\n"
+                                              "g = If {Tcond:type=bool; Tin:list(type)=[float,bool]; "
+                                              "Tout:list(type)=[float]; then_branch:string='@else'; "
+                                              "else_branch:string='@then'} (q, f:0, p)\n"
+                                              "r = AddV2" FLOAT "(f:0, g:0)\n"),
+                  &square);
+}
+
+/* ------------------------------------------------------------------ Case */
+
+#define CASE(more)                                                                                           \
+    SUM "d = Div" FLOAT "(s, float[] 2.25)\n" /* -3, -2, -1, 0 */                                            \
+        "e = AddV2" FLOAT "(d, float[] " more ")\n"                                                          \
+        "n = Cast {SrcT:type=float; DstT:type=int32} (e)\n"                                                  \
+        "f = StatelessCase {Tin:list(type)=[float]; Tout:list(type)=[float]; "                               \
+        "branches:list(string)=['@zero','@one','@two']} (n, x)\nr = AddV2" FLOAT "(f:0, x)\n"
+
+static const char three[] = "@zero (a:float) -> (u:float) = [ t = Neg" FLOAT "(a) ] (t:y:0)\n"
+                            "@one (a:float) -> (u:float) = [ t = Square" FLOAT "(a) ] (t:y:0)\n"
+                            "@two (a:float) -> (u:float) = [ t = Mul" FLOAT "(a, float[] 9) ] (t:z:0)\n";
+
+/* 0, 1, 2, 3; negative ones; large ones: what there is no branch of takes the last. */
+TEST(a_number_chooses_a_branch)
+{
+    decided_there(text_of(three, CASE("3")), &square);
+    decided_there(text_of(three, CASE("1")), &square);
+    decided_there(text_of(three, CASE("-5")), &square);
+    decided_there(text_of(three, CASE("1000000")), &square);
+}
+
+/* ------------------------------------------------------------------ what is refused */
+
+#define GATHER                                                                                               \
+    "g = GatherV2 {Tparams:type=float; Tindices:type=int32; Taxis:type=int32; batch_dims:int=0} "            \
+    "(a, n, int32[] 0)\n"
+/* The index is 5, which x has not. */
+#define CHOSEN(n)                                                                                            \
+    ABOVE(n)                                                                                                 \
+    "z = Mul" FLOAT "(s, float[] 0)\ne = AddV2" FLOAT "(z, float[] 5)\n"                                     \
+    "n = Cast {SrcT:type=float; DstT:type=int32} (e)\n"                                                      \
+    "f = StatelessIf {Tcond:type=bool; Tin:list(type)=[float,int32]; Tout:list(type)=[float]; "              \
+    "then_branch:string='@then'; else_branch:string='@else'} (p, x, n)\n"
+#define USED "r = AddV2" FLOAT "(f:0, x)\n"
+
+static const char refusing[] = "@then (a:float, n:int32) -> (u:float) = [ " GATHER " ] (g:output:0)\n"
+                               "@else (a:float, n:int32) -> (u:float) = [ m = Sum {T:type=float; "
+                               "Tidx:type=int32; keep_dims:bool=false} (a, int32[1] 0) ] (m:output:0)\n";
+
+TEST(an_index_is_refused_in_the_branch_that_is_taken)
+{
+    refused_there(text_of(refusing, CHOSEN("-100") USED), "indices = 5 is not in [0, 3)");
+    chosen_there(text_of(refusing, CHOSEN("100") USED), &square, true);
+    (void)same_there(text_of(refusing, CHOSEN("-3") USED), &square, &recorded); /* in some runs */
+}
+
+/* What is behind it, and would be refused, too, is not what is told. */
+TEST(what_was_refused_first_is_told)
+{
+    refused_there(text_of(refusing, CHOSEN("-100") "t = AddV2 {T:type=int32} (n, int32[] 2)\n"
+                                                   "h = GatherV2 {Tparams:type=float; Tindices:type=int32; "
+                                                   "Taxis:type=int32; batch_dims:int=0} (f:0, t, int32[] 0)\n"
+                                                   "r = AddV2" FLOAT "(h, x)\n"),
+                  "indices = 5 is not in [0, 3)");
+}
+
+/* ------------------------------------------------------------------ what the host decides */
+
+static void stays(const char *text)
+{
+    const struct td_device_counts stepped = same_there(text, &square, &never),
+                                  c = same_there(text, &square, &recorded);
+    CHECK(c.copies[TD_COPY_TO_HOST] >= stepped.copies[TD_COPY_TO_HOST]);
+}
+
+TEST(what_differs_or_draws_is_left_to_the_host)
+{
+#define ONE                                                                                                  \
+    "f = StatelessIf {Tcond:type=bool; Tin:list(type)=[float]; Tout:list(type)=[float]; "                    \
+    "then_branch:string='@then'; else_branch:string='@else'} (p, x)\nr = Neg" FLOAT "(f:0)\n"
+    stays(text_of("@then (a:float) -> (u:float) = [ m = Sum {T:type=float; Tidx:type=int32; "
+                  "keep_dims:bool=false} (a, int32[1] 0) ] (m:output:0)\n"
+                  "@else (a:float) -> (u:float) = [ m = Neg" FLOAT "(a) ] (m:y:0)\n",
+                  ABOVE("-3") ONE));
+    stays(text_of("@then (a:float) -> (u:float) = [ d = RandomUniform {T:type=int32; dtype:type=float; "
+                  "seed:int=7; seed2:int=9} (int32[2] 3 3)\nm = Mul" FLOAT
+                  "(d:output:0, float[] 0) ] (m:z:0)\n"
+                  "@else (a:float) -> (u:float) = [ m = Neg" FLOAT "(a) ] (m:y:0)\n",
+                  ABOVE("-3") ONE));
+}
+
+static void find_words(void *ctx, const struct td_placement *p)
+{
+    if (strcmp(p->node->op_name, "StatelessIf") == 0) {
+        (void)snprintf(ctx, 400, "%s", p->why);
+    }
+}
+
+static void says(const char *functions, bool there)
+{
+    struct there d;
+    struct td_tensor out = {0};
+    struct td_err err = {0};
+    char why[400] = "";
+    open_there(&d, text_of(functions, ABOVE("-3") IF("bool")), &recorded);
+    CHECK_OK(ask(&d, &square, 0, &out, &err));
+    td_tensor_clear(&out);
+    CHECK_INT(td_placement_each(d.f, find_words, why, &err), TD_OK);
+    CHECK((strstr(why, "its branch chosen on the device, from run 2 on") != NULL) == there);
+    (void)close_there(&d);
+}
+
+TEST(placement_says_where_it_is_decided)
+{
+    says(two, true);
+    says("@then " OF_TWO " -> (u:float, v:float) = [ ] (b, a)\n"
+         "@else " OF_TWO " -> (u:float, v:float) = [ d = RandomUniform {T:type=int32; dtype:type=float; "
+         "seed:int=7; seed2:int=9} (int32[2] 3 3) ] (d:output:0, b)\n",
+         false);
+}
+
+TEST(a_device_without_conditional_nodes_leaves_it_to_the_host)
+{
+    const char *const text = text_of(two, ABOVE("-3") IF("bool"));
+    if (!has_conditional_nodes()) {
+        stays(text);
+    } else {
+        decided_there(text, &square);
+    }
+}
+
+/* ------------------------------------------------------------------ beside others */
+
+TEST(shapes_change_from_run_to_run)
+{
+    struct there here, there;
+    const char *const text = text_of(three, CASE("3"));
+    open_there(&here, text, NULL);
+    open_there(&there, text, &recorded);
+    for (int k = 0; k < 4 * RUNS; k++) {
+        const struct td_shape shapes[] = {square, td_shape_matrix(2 + k % 3, 5), td_shape_vector(7)};
+        struct td_tensor want = {0}, got = {0};
+        struct td_err a = {0}, b = {0};
+        CHECK_INT(ask(&there, &shapes[k % 3], k % RUNS, &got, &b), TD_OK);
+        CHECK_INT(ask(&here, &shapes[k % 3], k % RUNS, &want, &a), TD_OK);
+        check_same(&want, &got);
+        td_tensor_clear(&want);
+        td_tensor_clear(&got);
+    }
+    (void)close_there(&here);
+    CHECK(close_there(&there).graphs_made >= 3);
+}
+
+TEST(runs_at_once_have_branches_of_their_own)
+{
+    runs_at_once(text_of(two, ABOVE("-3") IF("bool")));
+}
+
+TEST(a_branch_finds_no_room)
+{
+    finds_no_room(text_of(two, ABOVE("-3") IF("bool")), 64 << 10, 768 << 10);
+}
+
+int main(int argc, char **argv)
+{
+    const char *const only = argc > 1 ? argv[1] : NULL;
+    int bad = 0;
+    RUN(a_device_without_conditional_nodes_leaves_it_to_the_host)
+    if (!has_conditional_nodes()) {
+        return bad != 0;
+    }
+    RUN(a_branch_is_chosen_there)
+    RUN(numbers_are_conditions)
+    RUN(results_are_what_they_are)
+    RUN(branches_stand_in_branches)
+    RUN(a_number_chooses_a_branch)
+    RUN(an_index_is_refused_in_the_branch_that_is_taken)
+    RUN(what_was_refused_first_is_told)
+    RUN(what_differs_or_draws_is_left_to_the_host)
+    RUN(placement_says_where_it_is_decided)
+    RUN(shapes_change_from_run_to_run)
+    RUN(runs_at_once_have_branches_of_their_own)
+    RUN(a_branch_finds_no_room)
+    return bad != 0;
+}
