@@ -1,0 +1,460 @@
+/* tests/host_cuda/sized_test.c - steps on the host-run device whose results are as large as values say
+ * (struct td_kernel_sized), beside the host: the same sizes and the same bits.
+ *
+ * A case makes its values by steps on the device, since the others stay on the host: that they do is a case,
+ * too. How many launches there were tells where the step ran.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/function/placement.h"
+#include "tests/host_cuda/both_sides.h"
+
+enum { LARGE = 5000 }; /* elements: more than two tiles of any kernel */
+
+/* ------------------------------------------------------------------ comparing */
+
+/* r is the same on both sides, to the bit, and so many kernels were launched for it. */
+static void same(const char *text, const struct td_tensor *in, int launched)
+{
+    struct outcome want, got;
+    compute(text, NULL, in, &want);
+    const uint64_t before = launches();
+    compute(text, device, in, &got);
+    if (want.rc != TD_OK || got.rc != TD_OK || launches() - before != (uint64_t)launched) {
+        fprintf(stderr, "%s\non the host: %s\nthere: %s\n%d launches\n", text, want.msg, got.msg,
+                (int)(launches() - before));
+        exit(1);
+    }
+    CHECK_INT(got.r.dtype, want.r.dtype);
+    if (!td_shape_equal(&want.r.shape, &got.r.shape) ||
+        memcmp(want.r.data, got.r.data, td_tensor_bytes(&want.r)) != 0) {
+        fprintf(stderr, "%s\nof %s, is of %s, or differs\n", text, TD_SHAPE_STR(&want.r.shape),
+                TD_SHAPE_STR(&got.r.shape));
+        exit(1);
+    }
+    td_tensor_clear(&want.r);
+    td_tensor_clear(&got.r);
+}
+
+/* ------------------------------------------------------------------ inputs */
+
+static struct td_tensor floats(struct td_shape s)
+{
+    struct td_err err = {0};
+    struct td_tensor x;
+    CHECK_OK(td_tensor_new(&x, TD_FLOAT, &s, &err));
+    return x;
+}
+
+/* Whole numbers in [low, low + levels). */
+static struct td_tensor whole(struct td_shape s, int low, int levels)
+{
+    struct td_tensor x = floats(s);
+    for (int64_t i = 0; i < td_tensor_count(&x); i++) {
+        TD_DATA(&x, float)[i] = (float)low + floorf((float)((number() + 1) / 2 * levels));
+    }
+    return x;
+}
+
+static struct td_shape shape_of(int rank, const int64_t *dim)
+{
+    struct td_shape s = {.rank = rank};
+    memcpy(s.dim, dim, (size_t)rank * sizeof *dim);
+    return s;
+}
+
+/* The value as that type, reversed on the device, which does not cast to all types. */
+#define MADE(name, from)                                                                                     \
+    name "c = Cast {SrcT:type=float; DstT:type=%s} (" from ")\n" name                                        \
+         " = ReverseV2 {Tidx:type=int32; T:type=%s} (" name "c, int32[1] 0)\n"
+#define NEGATED(name, from) name " = Neg {T:type=float} (" from ")\n"
+
+static const enum td_dtype made_types[] = {TD_DOUBLE, TD_HALF,   TD_BFLOAT16, TD_INT8,   TD_UINT8,
+                                           TD_INT16,  TD_UINT16, TD_INT32,    TD_UINT32, TD_INT64,
+                                           TD_UINT64, TD_BOOL,   TD_COMPLEX64};
+enum { MADE_TYPES = sizeof made_types / sizeof *made_types, REALS = MADE_TYPES - 1 };
+
+/* Launches: of a step that makes a value; of a sized one. */
+enum { MAKES = 1, SIZED = 2 };
+/* Of MADE. */
+static int makes(enum td_dtype t)
+{
+    const uint32_t there = TD_BIT(TD_DOUBLE) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16) | TD_BIT(TD_INT32) |
+                           TD_BIT(TD_INT64) | TD_BIT(TD_BOOL);
+    return td_dtype_in(t, there) ? 2 * MAKES : MAKES;
+}
+
+static void same_of_one(const char *text, struct td_tensor x, int launched)
+{
+    same(text, &x, launched);
+    td_tensor_clear(&x);
+}
+static void same_of_two(const char *text, struct td_tensor x, struct td_tensor y, int launched)
+{
+    const struct td_tensor in[2] = {x, y};
+    same(text, in, launched);
+    td_tensor_clear(&x);
+    td_tensor_clear(&y);
+}
+
+/* ------------------------------------------------------------------ Where */
+
+#define WHERE "r = Where {T:type=%s} (m)"
+
+TEST(what_is_not_zero_is_found_where_it_is)
+{
+    static const int64_t dims[][4] = {{1}, {LARGE}, {7, 300}, {3, 2, 5}, {2, 31, 1, 64}};
+    static const int ranks[] = {1, 1, 2, 3, 4};
+    setup();
+    for (int k = 0; k < MADE_TYPES; k++) {
+        for (int s = 0; s < 5; s++) {
+            same_of_one(graph(X MADE("m", "x") WHERE, made_types[k]),
+                        whole(shape_of(ranks[s], dims[s]), 0, 3), makes(made_types[k]) + SIZED);
+        }
+    }
+}
+
+TEST(all_and_none_are_found)
+{
+    setup();
+    same_of_one(graph(X NEGATED("m", "x") WHERE, TD_FLOAT), whole(td_shape_vector(LARGE), 1, 1),
+                MAKES + SIZED);
+    same_of_one(graph(X NEGATED("m", "x") WHERE, TD_FLOAT), whole(td_shape_vector(LARGE), 0, 1),
+                MAKES + SIZED);
+}
+
+/* -0, NaN and what is flushed. */
+TEST(zeros_are_what_the_host_takes_for_zeros)
+{
+    struct td_tensor x = floats(td_shape_vector(6));
+    const float of[6] = {0.0F, -0.0F, NAN, 1e-42F, 1e-30F, -INFINITY};
+    setup();
+    memcpy(x.data, of, sizeof of);
+    same(graph(X NEGATED("m", "x") WHERE, TD_FLOAT), &x, MAKES + SIZED);
+    same(graph(X MADE("m", "x") WHERE, TD_DOUBLE), &x, makes(TD_DOUBLE) + SIZED);
+    same(graph(X MADE("m", "x") WHERE, TD_HALF), &x, makes(TD_HALF) + SIZED);
+    td_tensor_clear(&x);
+}
+
+/* ------------------------------------------------------------------ where steps go */
+
+TEST(what_the_host_has_stays_there)
+{
+    setup();
+    same_of_one(graph(X "r = Where {T:type=float} (x)", TD_FLOAT), whole(td_shape_vector(9), 0, 2), 0);
+    same_of_one(graph(X "r = Unique {T:type=float; out_idx:type=int32} (x)", TD_FLOAT),
+                whole(td_shape_vector(9), 0, 2), 0);
+}
+
+/* What comes of one sized step is read by the next where it is. */
+TEST(results_stay_there_for_what_comes_behind)
+{
+    setup();
+    same_of_one(
+        X NEGATED("m",
+                  "x") "w = Where {T:type=float} (m)\n"
+                       "a = AddV2 {T:type=int64} (w, w)\n"
+                       "u = UniqueV2 {T:type=int64; Taxis:type=int32; out_idx:type=int64} (a, int32[1] 1)\n"
+                       "r = AddV2 {T:type=int64} (u:1, u:1)",
+        whole(shape_of(2, (int64_t[]){40, 40}), 0, 2), 3 * MAKES + 2 * SIZED);
+}
+
+TEST(nothing_at_all_stays_on_the_host)
+{
+    setup();
+    same_of_one(graph(X NEGATED("m", "x") WHERE, TD_FLOAT), whole(td_shape_vector(0), 0, 2), MAKES);
+}
+
+static void note_why(void *ctx, const struct td_placement *p)
+{
+    if (strcmp(p->node->op_name, "Where") == 0) {
+        CHECK(p->fate == TD_FATE_STEP && strcmp(p->kernel, "where.cuda") == 0);
+        snprintf(ctx, TEXT, "%s", p->why);
+    }
+}
+
+TEST(placement_says_when_a_step_goes_there)
+{
+    struct td_tensor x = whole(td_shape_vector(9), 0, 2), r;
+    struct passed t;
+    struct td_model *m;
+    struct td_callable *f;
+    char why[TEXT] = "";
+    setup();
+    passed_open(&t, X NEGATED("m", "x") "r = Where {T:type=float} (m)", "r");
+    add_rows(t.ops);
+    const struct td_model_opts opts = {.ops = t.ops, .device = device};
+    CHECK_INT(td_model_new(&opts, NULL, &t.g.graph, &t.g.lib, &m, &t.err), TD_OK);
+    CHECK_INT(td_callable_new(m, &t.how, &f, &t.err), TD_OK);
+    CHECK_INT(td_callable_run(f, &x, &r, NULL, &t.err), TD_OK);
+    CHECK_INT(td_placement_each(f, note_why, why, &t.err), TD_OK);
+    CHECK_STR(why, "runs there if a value that it reads lies there alone");
+    td_tensor_clear(&r);
+    td_tensor_clear(&x);
+    td_model_unref(m);
+    passed_close(&t);
+}
+
+/* ------------------------------------------------------------------ DynamicPartition */
+
+#define PARTS "p = Cast {SrcT:type=float; DstT:type=int32} (y)\n"
+#define PARTITION(n)                                                                                         \
+    XY MADE("m", "x") PARTS "s = DynamicPartition {num_partitions:int=" n "; T:type=%s} (m, p)\n"
+#define PORT(i) "r = Identity {T:type=%s} (s:" i ")"
+
+TEST(rows_go_to_their_parts_in_order)
+{
+    setup();
+    for (int k = 0; k < MADE_TYPES; k++) {
+        for (int i = 0; i < 4; i++) {
+            static const char *const formats[] = {PARTITION("3") PORT("0"), PARTITION("3") PORT("1"),
+                                                  PARTITION("3") PORT("2"), PARTITION("40") PORT("39")};
+            const int parts = i < 3 ? 3 : 40;
+            same_of_two(graph(formats[i], made_types[k]), whole(td_shape_matrix(70, 3), 0, 100),
+                        whole(td_shape_vector(70), 0, parts), makes(made_types[k]) + MAKES + SIZED);
+        }
+    }
+    same_of_two(graph(PARTITION("3") PORT("1"), TD_INT32), whole(td_shape_vector(LARGE), 0, 1000),
+                whole(td_shape_vector(LARGE), 0, 3), makes(TD_INT32) + MAKES + SIZED);
+    same_of_two(graph(PARTITION("3") PORT("1"), TD_INT32),
+                whole(shape_of(3, (int64_t[]){20, 30, 2}), 0, 1000), whole(td_shape_matrix(20, 30), 0, 2),
+                makes(TD_INT32) + MAKES + SIZED);
+}
+
+TEST(parts_may_have_all_or_nothing)
+{
+    setup();
+    same_of_two(graph(PARTITION("3") PORT("1"), TD_INT64), whole(td_shape_vector(LARGE), 0, 9),
+                whole(td_shape_vector(LARGE), 1, 1), makes(TD_INT64) + MAKES + SIZED);
+    same_of_two(graph(PARTITION("3") PORT("2"), TD_INT64), whole(td_shape_vector(LARGE), 0, 9),
+                whole(td_shape_vector(LARGE), 1, 1), makes(TD_INT64) + MAKES + SIZED);
+    same_of_two(graph(PARTITION("3") PORT("1"), TD_INT64), whole(td_shape_matrix(5, 0), 0, 9),
+                whole(td_shape_vector(5), 1, 1), makes(TD_INT64) + MAKES + SIZED);
+}
+
+static void refused(const char *text, struct td_tensor x, struct td_tensor y)
+{
+    const struct td_tensor in[2] = {x, y};
+    compare_refusals(text, in);
+    td_tensor_clear(&x);
+    td_tensor_clear(&y);
+}
+
+TEST(parts_that_are_not_there_are_refused)
+{
+    setup();
+    refused(graph(PARTITION("3") PORT("1"), TD_INT64), whole(td_shape_vector(LARGE), 0, 9),
+            whole(td_shape_vector(LARGE), 0, 4));
+    refused(graph(PARTITION("3") PORT("1"), TD_INT64), whole(td_shape_vector(9), 0, 9),
+            whole(td_shape_vector(9), -1, 1));
+}
+
+/* ------------------------------------------------------------------ DynamicStitch */
+
+#define STITCH(op) XY MADE("m", "x") PARTS "r = " op " {N:int=2; T:type=%s} (p, int32[2] 1 300, m, %s[2] 0 1)"
+#define STITCH_ROWS                                                                                          \
+    XY MADE("m", "x") PARTS "n = Neg {T:type=%s} (m)\n"                                                      \
+                            "r = DynamicStitch {N:int=2; T:type=%s} (p, p, m, n)"
+
+TEST(rows_are_put_together_the_last_one_staying)
+{
+    setup();
+    for (int k = 0; k < MADE_TYPES; k++) {
+        if (made_types[k] != TD_BOOL) {
+            same_of_two(graph(STITCH("DynamicStitch"), made_types[k]), whole(td_shape_vector(70), 0, 100),
+                        whole(td_shape_vector(70), 0, 90), makes(made_types[k]) + MAKES + SIZED);
+        }
+    }
+    same_of_two(graph(STITCH("ParallelDynamicStitch"), TD_INT64), whole(td_shape_vector(LARGE), 0, 100),
+                whole(td_shape_vector(LARGE), 0, 900), makes(TD_INT64) + MAKES + SIZED);
+    same_of_two(graph(STITCH_ROWS, TD_DOUBLE), whole(td_shape_matrix(3000, 5), 0, 100),
+                whole(td_shape_vector(3000), 0, 100000), makes(TD_DOUBLE) + 2 * MAKES + SIZED);
+    same_of_two(graph(STITCH_ROWS, TD_DOUBLE), whole(shape_of(3, (int64_t[]){3, 30, 5}), 0, 100),
+                whole(td_shape_matrix(3, 30), 0, 2), makes(TD_DOUBLE) + 2 * MAKES + SIZED);
+    same_of_two(graph(STITCH_ROWS, TD_DOUBLE), whole(td_shape_vector(1), 1, 100),
+                whole(td_shape_vector(1), 0, 1), makes(TD_DOUBLE) + 2 * MAKES + SIZED);
+}
+
+TEST(places_below_zero_are_refused)
+{
+    setup();
+    refused(graph(STITCH("DynamicStitch"), TD_INT64), whole(td_shape_vector(70), 0, 100),
+            whole(td_shape_vector(70), -2, 30));
+}
+
+/* ------------------------------------------------------------------ Unique */
+
+#define UNIQUE(index, port, type)                                                                            \
+    X MADE("m", "x") "s = UniqueWithCounts {T:type=%s; out_idx:type=" index "} (m)\n"                        \
+                     "r = Identity {T:type=" type "} (s:" port ")"
+#define ALONG(axis, port, type)                                                                              \
+    X MADE(                                                                                                  \
+        "m",                                                                                                 \
+        "x") "s = UniqueWithCountsV2 {T:type=%s; Taxis:type=int32; out_idx:type=int32} (m, int32[1] " axis   \
+             ")\n"                                                                                           \
+             "r = Identity {T:type=" type "} (s:" port ")"
+
+TEST(groups_are_numbered_as_they_come)
+{
+    static const int levels[] = {2, 100, 100000};
+    setup();
+    for (int k = 0; k < REALS; k++) {
+        for (int i = 0; i < 3; i++) {
+            const enum td_dtype t = made_types[k];
+            const int64_t n = k % 4 == 0 ? LARGE : 300;
+            same_of_one(graph(UNIQUE("int32", "0", "%s"), t), whole(td_shape_vector(n), 0, levels[i]),
+                        makes(t) + SIZED);
+            same_of_one(graph(UNIQUE("int32", "1", "int32"), t), whole(td_shape_vector(n), 0, levels[i]),
+                        makes(t) + SIZED);
+            same_of_one(graph(UNIQUE("int64", "2", "int64"), t), whole(td_shape_vector(n), 0, levels[i]),
+                        makes(t) + SIZED);
+        }
+    }
+}
+
+TEST(slices_are_told_apart_along_an_axis)
+{
+    setup();
+    for (int k = 0; k < REALS; k += 3) {
+        const enum td_dtype t = made_types[k];
+        same_of_one(graph(ALONG("0", "0", "%s"), t), whole(td_shape_matrix(LARGE, 3), 0, 5),
+                    makes(t) + SIZED);
+        same_of_one(graph(ALONG("1", "0", "%s"), t), whole(td_shape_matrix(2, 400), 0, 9), makes(t) + SIZED);
+        same_of_one(graph(ALONG("-2", "0", "%s"), t), whole(shape_of(3, (int64_t[]){2, 300, 2}), 0, 2),
+                    makes(t) + SIZED);
+        same_of_one(graph(ALONG("1", "1", "int32"), t), whole(td_shape_matrix(2, 400), 0, 9),
+                    makes(t) + SIZED);
+        same_of_one(graph(ALONG("1", "2", "int32"), t), whole(td_shape_matrix(2, 400), 0, 9),
+                    makes(t) + SIZED);
+    }
+}
+
+/* NaN equals nothing; zeros and what is flushed are one, but for halves, of which zeros are two. */
+TEST(numbers_are_equal_as_on_the_host)
+{
+    struct td_tensor x = floats(td_shape_vector(10));
+    const float of[10] = {0.0F, -0.0F, NAN, NAN, 1e-42F, 1.0F, -1e-42F, INFINITY, INFINITY, 1.0F};
+    setup();
+    memcpy(x.data, of, sizeof of);
+    same(graph(X NEGATED("m", "x") "s = Unique {T:type=float; out_idx:type=int32} (m)\n"
+                                   "r = Identity {T:type=int32} (s:1)",
+               TD_FLOAT),
+         &x, MAKES + SIZED);
+    same(graph(UNIQUE("int32", "1", "int32"), TD_DOUBLE), &x, makes(TD_DOUBLE) + SIZED);
+    same(graph(UNIQUE("int32", "1", "int32"), TD_HALF), &x, makes(TD_HALF) + SIZED);
+    same(graph(UNIQUE("int32", "1", "int32"), TD_BFLOAT16), &x, makes(TD_BFLOAT16) + SIZED);
+    td_tensor_clear(&x);
+}
+
+/* ------------------------------------------------------------------ NonMaxSuppression */
+
+/* n boxes whose corners come in any order, some of them empty. */
+static struct td_tensor boxes(int64_t n, int levels)
+{
+    struct td_tensor x = whole(td_shape_matrix(n, 4), 0, levels);
+    for (int64_t i = 0; i < 4 * n; i++) {
+        TD_DATA(&x, float)[i] *= 0.37F;
+    }
+    return x;
+}
+
+/* Of few levels: many are equal. */
+static struct td_tensor scores(int64_t n, int levels)
+{
+    struct td_tensor x = whole(td_shape_vector(n), -1, levels);
+    for (int64_t i = 0; i < n; i++) {
+        TD_DATA(&x, float)[i] = i % 97 == 5 ? NAN : TD_DATA(&x, float)[i] / (float)levels;
+    }
+    return x;
+}
+
+#define BOXES XY NEGATED("b", "x") NEGATED("s", "y")
+#define HALVES XY MADE("b", "x") MADE("s", "y")
+#define FEW "int32[] 20, "
+#define ALL "int32[] 100000, "
+#define V3(most, iou, least, t)                                                                              \
+    "r = NonMaxSuppressionV3 {T:type=" t "; T_threshold:type=float} (b, s, " most "float[] " iou             \
+    ", float[] " least ")"
+
+TEST(the_best_boxes_are_the_hosts)
+{
+    static const char *const cases[] = {
+        BOXES V3(FEW, "0.4", "-0.6", "float"),
+        BOXES V3(ALL, "0.4", "-0.6", "float"),
+        BOXES V3(ALL, "0", "-10", "float"),
+        BOXES V3(ALL, "1", "-10", "float"),
+        BOXES V3(ALL, "0.5", "10", "float"),
+        BOXES "r = NonMaxSuppression {iou_threshold:float=0.3} (b, s, " FEW ")",
+        BOXES "r = NonMaxSuppressionV2 {T:type=float; T_threshold:type=half} (b, s, " FEW "half[] 0.5)",
+        BOXES "n = NonMaxSuppressionV4 {T:type=float; T_threshold:type=float} (b, s, " FEW
+              "float[] 0.5, float[] -1)\nr = Identity {T:type=int32} (n:1)",
+        BOXES "n = NonMaxSuppressionV5 {T:type=float} (b, s, " FEW "float[] 0.5, float[] -1, float[] 0)\n"
+              "r = Identity {T:type=float} (n:1)",
+    };
+    static const int64_t sizes[] = {1, 60, 700, 3000};
+    setup();
+    for (int i = 0; i < 9; i++) {
+        for (int k = 0; k < 4; k++) {
+            same_of_two(cases[i], boxes(sizes[k], 40), scores(sizes[k], k % 2 == 0 ? 5 : 100000),
+                        2 * MAKES + SIZED);
+        }
+    }
+    same_of_two(graph(HALVES V3(FEW, "0.4", "-0.6", "half"), TD_HALF), boxes(700, 40), scores(700, 300),
+                2 * makes(TD_HALF) + SIZED);
+}
+
+/* Nothing is waited for. */
+TEST(padded_boxes_are_of_one_part)
+{
+    static const char *const cases[] = {
+        BOXES "r = NonMaxSuppressionV4 {T:type=float; T_threshold:type=float; "
+              "pad_to_max_output_size:bool=true} (b, "
+              "s, " FEW "float[] 0.1, float[] -1)",
+        BOXES "n = NonMaxSuppressionV4 {T:type=float; T_threshold:type=float; "
+              "pad_to_max_output_size:bool=true} (b, "
+              "s, " FEW "float[] 0.1, float[] -1)\nr = Identity {T:type=int32} (n:1)",
+        BOXES "n = NonMaxSuppressionV5 {T:type=float; pad_to_max_output_size:bool=true} (b, s, " FEW
+              "float[] 0.1, float[] -1, float[] 0)\nr = Identity {T:type=float} (n:1)",
+    };
+    setup();
+    for (int i = 0; i < 3; i++) {
+        same_of_two(cases[i], boxes(300, 7), scores(300, 50), 3 * MAKES);
+        same_of_two(cases[i], boxes(7, 7), scores(7, 50), 3 * MAKES);
+    }
+}
+
+TEST(overlaps_may_be_given)
+{
+    setup();
+    same_of_two(BOXES "r = NonMaxSuppressionWithOverlaps {} (b, s, " FEW "float[] -0.3, float[] -1)",
+                random_of(TD_FLOAT, td_shape_matrix(500, 500)), scores(500, 100), 2 * MAKES + SIZED);
+}
+
+TEST(shares_that_are_none_are_refused)
+{
+    setup();
+    refused(BOXES V3(FEW, "1.5", "0", "float"), boxes(60, 9), scores(60, 9));
+    refused(BOXES V3(FEW, "nan", "0", "float"), boxes(60, 9), scores(60, 9));
+}
+
+/* Scores that are weakened are the host's. */
+TEST(weakened_scores_stay_on_the_host)
+{
+    setup();
+    same_of_two(BOXES "n = NonMaxSuppressionV5 {T:type=float} (b, s, " FEW
+                      "float[] 0.5, float[] -1, float[] 0.5)\nr = Identity {T:type=float} (n:1)",
+                boxes(60, 9), scores(60, 100), 2 * MAKES);
+}
+
+TEST_MAIN(RUN(what_is_not_zero_is_found_where_it_is) RUN(all_and_none_are_found)
+              RUN(zeros_are_what_the_host_takes_for_zeros) RUN(what_the_host_has_stays_there)
+                  RUN(results_stay_there_for_what_comes_behind) RUN(nothing_at_all_stays_on_the_host)
+                      RUN(placement_says_when_a_step_goes_there) RUN(rows_go_to_their_parts_in_order)
+                          RUN(parts_may_have_all_or_nothing) RUN(parts_that_are_not_there_are_refused)
+                              RUN(rows_are_put_together_the_last_one_staying)
+                                  RUN(places_below_zero_are_refused) RUN(groups_are_numbered_as_they_come)
+                                      RUN(slices_are_told_apart_along_an_axis)
+                                          RUN(numbers_are_equal_as_on_the_host)
+                                              RUN(the_best_boxes_are_the_hosts)
+                                                  RUN(padded_boxes_are_of_one_part) RUN(overlaps_may_be_given)
+                                                      RUN(shares_that_are_none_are_refused)
+                                                          RUN(weakened_scores_stay_on_the_host))
