@@ -39,7 +39,9 @@ static void find_lasting(struct td_device_run *dev, const struct td_plan *p)
     for (int k = 0; k < p->n_steps; k++) {
         const struct td_step *s = &p->steps[k];
         const uint32_t flags = s->node->op->flags, snapshot = TD_OP_READS | TD_OP_FREE;
-        const bool view = (flags & TD_OP_VIEW) != 0 && dev->lasts[s->in[0]];
+        /* what keeps its one input hands parts of that on */
+        const bool part = (flags & (TD_OP_KEEPS | TD_OP_STATEFUL)) == TD_OP_KEEPS && s->n_in == 1;
+        const bool view = ((flags & TD_OP_VIEW) != 0 || part) && dev->lasts[s->in[0]];
         const bool carried = (flags & TD_OP_ANYWHERE) != 0 && (flags & (TD_OP_READS | TD_OP_KEEPS)) != 0;
         for (int i = 0; i < s->n_out; i++) {
             dev->lasts[s->out0 + i] = (flags & snapshot) == snapshot || (view && i == 0) || carried;

@@ -194,6 +194,42 @@ TEST(placement_says_when_a_step_goes_there)
     passed_close(&t);
 }
 
+/* ------------------------------------------------------------------ parts of weights */
+
+static uint64_t sent(void)
+{
+    struct td_device_counts c;
+    td_cuda_device_count(device, &c);
+    return c.copied[TD_COPY_TO_DEVICE];
+}
+
+/* The rows are the host's, and go there once, as the weight would. */
+TEST(rows_of_weights_are_sent_once)
+{
+    struct td_tensor x = whole(td_shape_vector(800), 0, 9), r;
+    struct passed t;
+    struct td_model *m;
+    struct td_callable *f;
+    setup();
+    passed_open(&t,
+                X "p = _Rows {T:type=float; from:int=100; to:int=900} (float[4000] 1 2 3)\n"
+                  "r = Mul {T:type=float} (p, x)",
+                "r");
+    add_rows(t.ops);
+    const struct td_model_opts opts = {.ops = t.ops, .device = device, .passes_off = "fold"};
+    CHECK_INT(td_model_new(&opts, NULL, &t.g.graph, &t.g.lib, &m, &t.err), TD_OK);
+    CHECK_INT(td_callable_new(m, &t.how, &f, &t.err), TD_OK);
+    for (int run = 0; run < 2; run++) {
+        const uint64_t before = sent();
+        CHECK_INT(td_callable_run(f, &x, &r, NULL, &t.err), TD_OK);
+        CHECK_INT(sent() - before, (run == 0 ? 2 : 1) * 800 * 4);
+        td_tensor_clear(&r);
+    }
+    td_tensor_clear(&x);
+    td_model_unref(m);
+    passed_close(&t);
+}
+
 /* ------------------------------------------------------------------ DynamicPartition */
 
 #define PARTS "p = Cast {SrcT:type=float; DstT:type=int32} (y)\n"
@@ -436,6 +472,51 @@ TEST(shares_that_are_none_are_refused)
     refused(BOXES V3(FEW, "nan", "0", "float"), boxes(60, 9), scores(60, 9));
 }
 
+/* ------------------------------------------------------------------ CombinedNonMaxSuppression */
+
+/* Boxes [images, n, each, 4], scores [images, n, classes]. */
+struct images {
+    int64_t images, n, each, classes;
+};
+
+static void of_images(const char *text, struct images s, int levels, int launched)
+{
+    struct td_tensor x = whole(shape_of(4, (int64_t[]){s.images, s.n, s.each, 4}), -3, 12);
+    struct td_tensor y = whole(shape_of(3, (int64_t[]){s.images, s.n, s.classes}), -2, levels);
+    for (int64_t i = 0; i < td_tensor_count(&x); i++) {
+        TD_DATA(&x, float)[i] *= 0.13F;
+    }
+    for (int64_t i = 0; i < td_tensor_count(&y); i++) {
+        TD_DATA(&y, float)[i] = i % 89 == 7 ? NAN : TD_DATA(&y, float)[i] / (float)levels;
+    }
+    same_of_two(text, x, y, launched);
+}
+
+#define COMBINED(most, total, attrs, port, t)                                                                \
+    BOXES "n = CombinedNonMaxSuppression {" attrs "} (b, s, int32[] " most ", int32[] " total                \
+          ", float[] 0.2, float[] -0.7)\n"                                                                   \
+          "r = Identity {T:type=" t "} (n" port ")"
+
+TEST(the_best_of_all_classes_are_the_hosts)
+{
+    static const char *const cases[] = {
+        COMBINED("5", "20", "", "", "float"),
+        COMBINED("5", "20", "", ":1", "float"),
+        COMBINED("5", "20", "", ":2", "float"),
+        COMBINED("5", "20", "", ":3", "int32"),
+        COMBINED("100000", "50", "clip_boxes:bool=false", "", "float"),
+        COMBINED("3", "100", "pad_per_class:bool=true", ":1", "float"),
+        COMBINED("700", "2000", "", ":2", "float"),
+    };
+    static const struct images of[] = {{1, 1, 1, 1}, {2, 60, 1, 3}, {3, 300, 4, 4}, {1, 1500, 1, 2}};
+    setup();
+    for (int i = 0; i < 7; i++) {
+        for (int k = 0; k < 4; k++) {
+            of_images(cases[i], of[k], k % 2 == 0 ? 50 : 4, 3 * MAKES);
+        }
+    }
+}
+
 /* Scores that are weakened are the host's. */
 TEST(weakened_scores_stay_on_the_host)
 {
@@ -445,16 +526,17 @@ TEST(weakened_scores_stay_on_the_host)
                 boxes(60, 9), scores(60, 100), 2 * MAKES);
 }
 
-TEST_MAIN(RUN(what_is_not_zero_is_found_where_it_is) RUN(all_and_none_are_found)
-              RUN(zeros_are_what_the_host_takes_for_zeros) RUN(what_the_host_has_stays_there)
-                  RUN(results_stay_there_for_what_comes_behind) RUN(nothing_at_all_stays_on_the_host)
-                      RUN(placement_says_when_a_step_goes_there) RUN(rows_go_to_their_parts_in_order)
-                          RUN(parts_may_have_all_or_nothing) RUN(parts_that_are_not_there_are_refused)
-                              RUN(rows_are_put_together_the_last_one_staying)
-                                  RUN(places_below_zero_are_refused) RUN(groups_are_numbered_as_they_come)
-                                      RUN(slices_are_told_apart_along_an_axis)
-                                          RUN(numbers_are_equal_as_on_the_host)
-                                              RUN(the_best_boxes_are_the_hosts)
-                                                  RUN(padded_boxes_are_of_one_part) RUN(overlaps_may_be_given)
-                                                      RUN(shares_that_are_none_are_refused)
-                                                          RUN(weakened_scores_stay_on_the_host))
+TEST_MAIN(
+    RUN(what_is_not_zero_is_found_where_it_is) RUN(all_and_none_are_found)
+        RUN(zeros_are_what_the_host_takes_for_zeros) RUN(what_the_host_has_stays_there)
+            RUN(results_stay_there_for_what_comes_behind) RUN(nothing_at_all_stays_on_the_host)
+                RUN(placement_says_when_a_step_goes_there) RUN(rows_of_weights_are_sent_once)
+                    RUN(rows_go_to_their_parts_in_order) RUN(parts_may_have_all_or_nothing)
+                        RUN(parts_that_are_not_there_are_refused)
+                            RUN(rows_are_put_together_the_last_one_staying) RUN(places_below_zero_are_refused)
+                                RUN(groups_are_numbered_as_they_come) RUN(slices_are_told_apart_along_an_axis)
+                                    RUN(numbers_are_equal_as_on_the_host) RUN(the_best_boxes_are_the_hosts)
+                                        RUN(padded_boxes_are_of_one_part) RUN(overlaps_may_be_given)
+                                            RUN(shares_that_are_none_are_refused)
+                                                RUN(weakened_scores_stay_on_the_host)
+                                                    RUN(the_best_of_all_classes_are_the_hosts))
