@@ -22,7 +22,7 @@ td_cuda_room(array FAMILIES cast gather move partition pick ramp select unique w
 td_cuda_room(math FAMILIES arg bins classes clip complex cross elementwise fft matmul random reduce scan search
   special top ROWS einsum KERNELS integers reduce_integers)
 td_cuda_room(linalg FAMILIES eigen factor qr svd triangle KERNELS least)
-td_cuda_room(nn FAMILIES adam attention canvas conv dilation fake_quant layer_norm loss lrn norm picture pool quantize recurrence
+td_cuda_room(nn FAMILIES adam attention canvas conv ctc_loss dilation fake_quant layer_norm loss lrn norm picture pool quantize recurrence
   resize rnn rnn_grad softmax suppress ROWS pool_places KERNELS attention_mma)
 td_cuda_room(sparse FAMILIES entries reorder spmm)
 td_cuda_room(fused FAMILIES fused ROWS fused_posts fused_program fused_source)
