@@ -381,6 +381,69 @@ TEST(numbers_are_equal_as_on_the_host)
     td_tensor_clear(&x);
 }
 
+/* ------------------------------------------------------------------ SparseSlice */
+
+/* n entries of a tensor of `across` columns, row-major; shuffled: the same in another order. */
+static struct td_tensor entries(int64_t n, int64_t across, bool shuffled)
+{
+    struct td_tensor x = floats(td_shape_matrix(n, 2));
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = shuffled ? (i * 7 + 3) % n : i;
+        TD_DATA(&x, float)[2 * i] = (float)(at / across);
+        TD_DATA(&x, float)[2 * i + 1] = (float)(at % across);
+    }
+    return x;
+}
+
+#define CUT(start, size)                                                                                     \
+    XY "i = Cast {SrcT:type=float; DstT:type=int64} (x)\n" NEGATED(                                          \
+        "v", "y") "s = SparseSlice {T:type=float} (i, v, "                                                   \
+                  "int64[2] 1000 40, int64[2] " start ", int64[2] " size ")\n"
+#define CUT_GRAD                                                                                             \
+    CUT("3 5", "90 20")                                                                                      \
+    "g = Neg {T:type=float} (s:1)\nr = SparseSliceGrad {T:type=float} (g, i, int64[2] 3 5, s)"
+
+TEST(parts_of_sparse_tensors_are_the_hosts)
+{
+    static const char *const cases[] = {
+        CUT("3 5", "90 20") "r = Identity {T:type=int64} (s)",
+        CUT("3 5", "90 20") "r = Identity {T:type=float} (s:1)",
+        CUT("-2 5", "9000 90") "r = Identity {T:type=int64} (s)",
+        CUT("0 0", "1000 40") "r = Identity {T:type=int64} (s)",
+        CUT("-2 5", "9000 90") "r = Identity {T:type=int64} (s:2)",
+        CUT("990 0", "5 5") "r = Identity {T:type=float} (s:1)",
+    };
+    static const int64_t sizes[] = {1, 700, LARGE};
+    setup();
+    for (int i = 0; i < 6; i++) {
+        for (int k = 0; k < 3; k++) {
+            same_of_two(cases[i], entries(sizes[k], 40, k == 1), whole(td_shape_vector(sizes[k]), 0, 100),
+                        2 * MAKES + SIZED);
+        }
+    }
+}
+
+/* Entries in any order are gone through by one thread. */
+TEST(gradients_go_to_where_the_part_was)
+{
+    setup();
+    for (int i = 0; i < 2; i++) {
+        same_of_two(CUT_GRAD, entries(700, 40, i == 1), whole(td_shape_vector(700), 0, 100),
+                    4 * MAKES + SIZED);
+        same_of_two(CUT_GRAD, entries(LARGE, 40, i == 1), whole(td_shape_vector(LARGE), 0, 100),
+                    4 * MAKES + SIZED);
+    }
+}
+
+TEST(parts_that_cannot_be_are_refused)
+{
+    setup();
+    refused(CUT("3 5", "-1 20") "r = Identity {T:type=int64} (s)", entries(70, 40, false),
+            whole(td_shape_vector(70), 0, 100));
+    refused(CUT("0 0", "90 20") "r = SparseSliceGrad {T:type=float} (s:1, i, int64[2] 1 1, s)",
+            entries(700, 40, false), whole(td_shape_vector(700), 0, 100));
+}
+
 /* ------------------------------------------------------------------ NonMaxSuppression */
 
 /* n boxes whose corners come in any order, some of them empty. */
@@ -531,12 +594,15 @@ TEST_MAIN(
         RUN(zeros_are_what_the_host_takes_for_zeros) RUN(what_the_host_has_stays_there)
             RUN(results_stay_there_for_what_comes_behind) RUN(nothing_at_all_stays_on_the_host)
                 RUN(placement_says_when_a_step_goes_there) RUN(rows_of_weights_are_sent_once)
-                    RUN(rows_go_to_their_parts_in_order) RUN(parts_may_have_all_or_nothing)
-                        RUN(parts_that_are_not_there_are_refused)
-                            RUN(rows_are_put_together_the_last_one_staying) RUN(places_below_zero_are_refused)
-                                RUN(groups_are_numbered_as_they_come) RUN(slices_are_told_apart_along_an_axis)
-                                    RUN(numbers_are_equal_as_on_the_host) RUN(the_best_boxes_are_the_hosts)
-                                        RUN(padded_boxes_are_of_one_part) RUN(overlaps_may_be_given)
-                                            RUN(shares_that_are_none_are_refused)
-                                                RUN(weakened_scores_stay_on_the_host)
-                                                    RUN(the_best_of_all_classes_are_the_hosts))
+                    RUN(rows_go_to_their_parts_in_order) RUN(parts_may_have_all_or_nothing) RUN(
+                        parts_that_are_not_there_are_refused) RUN(rows_are_put_together_the_last_one_staying)
+                        RUN(places_below_zero_are_refused) RUN(groups_are_numbered_as_they_come)
+                            RUN(slices_are_told_apart_along_an_axis) RUN(numbers_are_equal_as_on_the_host)
+                                RUN(parts_of_sparse_tensors_are_the_hosts)
+                                    RUN(gradients_go_to_where_the_part_was)
+                                        RUN(parts_that_cannot_be_are_refused)
+                                            RUN(the_best_boxes_are_the_hosts)
+                                                RUN(padded_boxes_are_of_one_part) RUN(overlaps_may_be_given)
+                                                    RUN(shares_that_are_none_are_refused)
+                                                        RUN(weakened_scores_stay_on_the_host)
+                                                            RUN(the_best_of_all_classes_are_the_hosts))
