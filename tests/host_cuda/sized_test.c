@@ -1,100 +1,16 @@
 /* tests/host_cuda/sized_test.c - steps on the host-run device whose results are as large as values say
- * (struct td_kernel_sized), beside the host: the same sizes and the same bits.
- *
- * A case makes its values by steps on the device, since the others stay on the host: that they do is a case,
- * too. How many launches there were tells where the step ran.
+ * (struct td_kernel_sized), beside the host: the same sizes and the same bits; and which of them go there.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/function/placement.h"
-#include "tests/host_cuda/both_sides.h"
+#include "tests/host_cuda/same_bits.h"
 
 enum { LARGE = 5000 }; /* elements: more than two tiles of any kernel */
-
-/* ------------------------------------------------------------------ comparing */
-
-/* r is the same on both sides, to the bit, and so many kernels were launched for it. */
-static void same(const char *text, const struct td_tensor *in, int launched)
-{
-    struct outcome want, got;
-    compute(text, NULL, in, &want);
-    const uint64_t before = launches();
-    compute(text, device, in, &got);
-    if (want.rc != TD_OK || got.rc != TD_OK || launches() - before != (uint64_t)launched) {
-        fprintf(stderr, "%s\non the host: %s\nthere: %s\n%d launches\n", text, want.msg, got.msg,
-                (int)(launches() - before));
-        exit(1);
-    }
-    CHECK_INT(got.r.dtype, want.r.dtype);
-    if (!td_shape_equal(&want.r.shape, &got.r.shape) ||
-        memcmp(want.r.data, got.r.data, td_tensor_bytes(&want.r)) != 0) {
-        fprintf(stderr, "%s\nof %s, is of %s, or differs\n", text, TD_SHAPE_STR(&want.r.shape),
-                TD_SHAPE_STR(&got.r.shape));
-        exit(1);
-    }
-    td_tensor_clear(&want.r);
-    td_tensor_clear(&got.r);
-}
-
-/* ------------------------------------------------------------------ inputs */
-
-static struct td_tensor floats(struct td_shape s)
-{
-    struct td_err err = {0};
-    struct td_tensor x;
-    CHECK_OK(td_tensor_new(&x, TD_FLOAT, &s, &err));
-    return x;
-}
-
-/* Whole numbers in [low, low + levels). */
-static struct td_tensor whole(struct td_shape s, int low, int levels)
-{
-    struct td_tensor x = floats(s);
-    for (int64_t i = 0; i < td_tensor_count(&x); i++) {
-        TD_DATA(&x, float)[i] = (float)low + floorf((float)((number() + 1) / 2 * levels));
-    }
-    return x;
-}
-
-static struct td_shape shape_of(int rank, const int64_t *dim)
-{
-    struct td_shape s = {.rank = rank};
-    memcpy(s.dim, dim, (size_t)rank * sizeof *dim);
-    return s;
-}
-
-/* The value as that type, reversed on the device, which does not cast to all types. */
-#define MADE(name, from)                                                                                     \
-    name "c = Cast {SrcT:type=float; DstT:type=%s} (" from ")\n" name                                        \
-         " = ReverseV2 {Tidx:type=int32; T:type=%s} (" name "c, int32[1] 0)\n"
-#define NEGATED(name, from) name " = Neg {T:type=float} (" from ")\n"
 
 static const enum td_dtype made_types[] = {TD_DOUBLE, TD_HALF,   TD_BFLOAT16, TD_INT8,   TD_UINT8,
                                            TD_INT16,  TD_UINT16, TD_INT32,    TD_UINT32, TD_INT64,
                                            TD_UINT64, TD_BOOL,   TD_COMPLEX64};
 enum { MADE_TYPES = sizeof made_types / sizeof *made_types, REALS = MADE_TYPES - 1 };
-
-/* Launches: of a step that makes a value; of a sized one. */
-enum { MAKES = 1, SIZED = 2 };
-/* Of MADE. */
-static int makes(enum td_dtype t)
-{
-    const uint32_t there = TD_BIT(TD_DOUBLE) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16) | TD_BIT(TD_INT32) |
-                           TD_BIT(TD_INT64) | TD_BIT(TD_BOOL);
-    return td_dtype_in(t, there) ? 2 * MAKES : MAKES;
-}
-
-static void same_of_one(const char *text, struct td_tensor x, int launched)
-{
-    same(text, &x, launched);
-    td_tensor_clear(&x);
-}
-static void same_of_two(const char *text, struct td_tensor x, struct td_tensor y, int launched)
-{
-    const struct td_tensor in[2] = {x, y};
-    same(text, in, launched);
-    td_tensor_clear(&x);
-    td_tensor_clear(&y);
-}
 
 /* ------------------------------------------------------------------ Where */
 
@@ -267,14 +183,6 @@ TEST(parts_may_have_all_or_nothing)
                 whole(td_shape_vector(5), 1, 1), makes(TD_INT64) + MAKES + SIZED);
 }
 
-static void refused(const char *text, struct td_tensor x, struct td_tensor y)
-{
-    const struct td_tensor in[2] = {x, y};
-    compare_refusals(text, in);
-    td_tensor_clear(&x);
-    td_tensor_clear(&y);
-}
-
 TEST(parts_that_are_not_there_are_refused)
 {
     setup();
@@ -444,165 +352,18 @@ TEST(parts_that_cannot_be_are_refused)
             entries(700, 40, false), whole(td_shape_vector(700), 0, 100));
 }
 
-/* ------------------------------------------------------------------ NonMaxSuppression */
+TEST_MAIN(RUN(what_is_not_zero_is_found_where_it_is) RUN(all_and_none_are_found)
+              RUN(zeros_are_what_the_host_takes_for_zeros) RUN(what_the_host_has_stays_there)
+                  RUN(results_stay_there_for_what_comes_behind) RUN(nothing_at_all_stays_on_the_host)
+                      RUN(placement_says_when_a_step_goes_there) RUN(rows_of_weights_are_sent_once)
+                          RUN(rows_go_to_their_parts_in_order) RUN(parts_may_have_all_or_nothing)
+                              RUN(parts_that_are_not_there_are_refused)
+                                  RUN(rows_are_put_together_the_last_one_staying)
+                                      RUN(places_below_zero_are_refused) RUN(groups_are_numbered_as_they_come)
+                                          RUN(slices_are_told_apart_along_an_axis)
+                                              RUN(numbers_are_equal_as_on_the_host)
+                                                  RUN(parts_of_sparse_tensors_are_the_hosts)
+                                                      RUN(gradients_go_to_where_the_part_was)
+                                                          RUN(parts_that_cannot_be_are_refused)
 
-/* n boxes whose corners come in any order, some of them empty. */
-static struct td_tensor boxes(int64_t n, int levels)
-{
-    struct td_tensor x = whole(td_shape_matrix(n, 4), 0, levels);
-    for (int64_t i = 0; i < 4 * n; i++) {
-        TD_DATA(&x, float)[i] *= 0.37F;
-    }
-    return x;
-}
-
-/* Of few levels: many are equal. */
-static struct td_tensor scores(int64_t n, int levels)
-{
-    struct td_tensor x = whole(td_shape_vector(n), -1, levels);
-    for (int64_t i = 0; i < n; i++) {
-        TD_DATA(&x, float)[i] = i % 97 == 5 ? NAN : TD_DATA(&x, float)[i] / (float)levels;
-    }
-    return x;
-}
-
-#define BOXES XY NEGATED("b", "x") NEGATED("s", "y")
-#define HALVES XY MADE("b", "x") MADE("s", "y")
-#define FEW "int32[] 20, "
-#define ALL "int32[] 100000, "
-#define V3(most, iou, least, t)                                                                              \
-    "r = NonMaxSuppressionV3 {T:type=" t "; T_threshold:type=float} (b, s, " most "float[] " iou             \
-    ", float[] " least ")"
-
-TEST(the_best_boxes_are_the_hosts)
-{
-    static const char *const cases[] = {
-        BOXES V3(FEW, "0.4", "-0.6", "float"),
-        BOXES V3(ALL, "0.4", "-0.6", "float"),
-        BOXES V3(ALL, "0", "-10", "float"),
-        BOXES V3(ALL, "1", "-10", "float"),
-        BOXES V3(ALL, "0.5", "10", "float"),
-        BOXES "r = NonMaxSuppression {iou_threshold:float=0.3} (b, s, " FEW ")",
-        BOXES "r = NonMaxSuppressionV2 {T:type=float; T_threshold:type=half} (b, s, " FEW "half[] 0.5)",
-        BOXES "n = NonMaxSuppressionV4 {T:type=float; T_threshold:type=float} (b, s, " FEW
-              "float[] 0.5, float[] -1)\nr = Identity {T:type=int32} (n:1)",
-        BOXES "n = NonMaxSuppressionV5 {T:type=float} (b, s, " FEW "float[] 0.5, float[] -1, float[] 0)\n"
-              "r = Identity {T:type=float} (n:1)",
-    };
-    static const int64_t sizes[] = {1, 60, 700, 3000};
-    setup();
-    for (int i = 0; i < 9; i++) {
-        for (int k = 0; k < 4; k++) {
-            same_of_two(cases[i], boxes(sizes[k], 40), scores(sizes[k], k % 2 == 0 ? 5 : 100000),
-                        2 * MAKES + SIZED);
-        }
-    }
-    same_of_two(graph(HALVES V3(FEW, "0.4", "-0.6", "half"), TD_HALF), boxes(700, 40), scores(700, 300),
-                2 * makes(TD_HALF) + SIZED);
-}
-
-/* Nothing is waited for. */
-TEST(padded_boxes_are_of_one_part)
-{
-    static const char *const cases[] = {
-        BOXES "r = NonMaxSuppressionV4 {T:type=float; T_threshold:type=float; "
-              "pad_to_max_output_size:bool=true} (b, "
-              "s, " FEW "float[] 0.1, float[] -1)",
-        BOXES "n = NonMaxSuppressionV4 {T:type=float; T_threshold:type=float; "
-              "pad_to_max_output_size:bool=true} (b, "
-              "s, " FEW "float[] 0.1, float[] -1)\nr = Identity {T:type=int32} (n:1)",
-        BOXES "n = NonMaxSuppressionV5 {T:type=float; pad_to_max_output_size:bool=true} (b, s, " FEW
-              "float[] 0.1, float[] -1, float[] 0)\nr = Identity {T:type=float} (n:1)",
-    };
-    setup();
-    for (int i = 0; i < 3; i++) {
-        same_of_two(cases[i], boxes(300, 7), scores(300, 50), 3 * MAKES);
-        same_of_two(cases[i], boxes(7, 7), scores(7, 50), 3 * MAKES);
-    }
-}
-
-TEST(overlaps_may_be_given)
-{
-    setup();
-    same_of_two(BOXES "r = NonMaxSuppressionWithOverlaps {} (b, s, " FEW "float[] -0.3, float[] -1)",
-                random_of(TD_FLOAT, td_shape_matrix(500, 500)), scores(500, 100), 2 * MAKES + SIZED);
-}
-
-TEST(shares_that_are_none_are_refused)
-{
-    setup();
-    refused(BOXES V3(FEW, "1.5", "0", "float"), boxes(60, 9), scores(60, 9));
-    refused(BOXES V3(FEW, "nan", "0", "float"), boxes(60, 9), scores(60, 9));
-}
-
-/* ------------------------------------------------------------------ CombinedNonMaxSuppression */
-
-/* Boxes [images, n, each, 4], scores [images, n, classes]. */
-struct images {
-    int64_t images, n, each, classes;
-};
-
-static void of_images(const char *text, struct images s, int levels, int launched)
-{
-    struct td_tensor x = whole(shape_of(4, (int64_t[]){s.images, s.n, s.each, 4}), -3, 12);
-    struct td_tensor y = whole(shape_of(3, (int64_t[]){s.images, s.n, s.classes}), -2, levels);
-    for (int64_t i = 0; i < td_tensor_count(&x); i++) {
-        TD_DATA(&x, float)[i] *= 0.13F;
-    }
-    for (int64_t i = 0; i < td_tensor_count(&y); i++) {
-        TD_DATA(&y, float)[i] = i % 89 == 7 ? NAN : TD_DATA(&y, float)[i] / (float)levels;
-    }
-    same_of_two(text, x, y, launched);
-}
-
-#define COMBINED(most, total, attrs, port, t)                                                                \
-    BOXES "n = CombinedNonMaxSuppression {" attrs "} (b, s, int32[] " most ", int32[] " total                \
-          ", float[] 0.2, float[] -0.7)\n"                                                                   \
-          "r = Identity {T:type=" t "} (n" port ")"
-
-TEST(the_best_of_all_classes_are_the_hosts)
-{
-    static const char *const cases[] = {
-        COMBINED("5", "20", "", "", "float"),
-        COMBINED("5", "20", "", ":1", "float"),
-        COMBINED("5", "20", "", ":2", "float"),
-        COMBINED("5", "20", "", ":3", "int32"),
-        COMBINED("100000", "50", "clip_boxes:bool=false", "", "float"),
-        COMBINED("3", "100", "pad_per_class:bool=true", ":1", "float"),
-        COMBINED("700", "2000", "", ":2", "float"),
-    };
-    static const struct images of[] = {{1, 1, 1, 1}, {2, 60, 1, 3}, {3, 300, 4, 4}, {1, 1500, 1, 2}};
-    setup();
-    for (int i = 0; i < 7; i++) {
-        for (int k = 0; k < 4; k++) {
-            of_images(cases[i], of[k], k % 2 == 0 ? 50 : 4, 3 * MAKES);
-        }
-    }
-}
-
-/* Scores that are weakened are the host's. */
-TEST(weakened_scores_stay_on_the_host)
-{
-    setup();
-    same_of_two(BOXES "n = NonMaxSuppressionV5 {T:type=float} (b, s, " FEW
-                      "float[] 0.5, float[] -1, float[] 0.5)\nr = Identity {T:type=float} (n:1)",
-                boxes(60, 9), scores(60, 100), 2 * MAKES);
-}
-
-TEST_MAIN(
-    RUN(what_is_not_zero_is_found_where_it_is) RUN(all_and_none_are_found)
-        RUN(zeros_are_what_the_host_takes_for_zeros) RUN(what_the_host_has_stays_there)
-            RUN(results_stay_there_for_what_comes_behind) RUN(nothing_at_all_stays_on_the_host)
-                RUN(placement_says_when_a_step_goes_there) RUN(rows_of_weights_are_sent_once)
-                    RUN(rows_go_to_their_parts_in_order) RUN(parts_may_have_all_or_nothing) RUN(
-                        parts_that_are_not_there_are_refused) RUN(rows_are_put_together_the_last_one_staying)
-                        RUN(places_below_zero_are_refused) RUN(groups_are_numbered_as_they_come)
-                            RUN(slices_are_told_apart_along_an_axis) RUN(numbers_are_equal_as_on_the_host)
-                                RUN(parts_of_sparse_tensors_are_the_hosts)
-                                    RUN(gradients_go_to_where_the_part_was)
-                                        RUN(parts_that_cannot_be_are_refused)
-                                            RUN(the_best_boxes_are_the_hosts)
-                                                RUN(padded_boxes_are_of_one_part) RUN(overlaps_may_be_given)
-                                                    RUN(shares_that_are_none_are_refused)
-                                                        RUN(weakened_scores_stay_on_the_host)
-                                                            RUN(the_best_of_all_classes_are_the_hosts))
+)
