@@ -24,7 +24,7 @@ td_cuda_room(math FAMILIES arg bins classes clip complex cross elementwise fft m
 td_cuda_room(linalg FAMILIES eigen factor qr svd triangle KERNELS least)
 td_cuda_room(nn FAMILIES adam attention canvas conv ctc_loss dilation fake_quant layer_norm loss lrn norm picture pool quantize recurrence
   resize rnn rnn_grad softmax suppress ROWS pool_places KERNELS attention_mma)
-td_cuda_room(sparse FAMILIES cut entries reorder spmm)
+td_cuda_room(sparse FAMILIES cut entries fill_rows reorder spmm)
 td_cuda_room(fused FAMILIES fused ROWS fused_posts fused_program fused_source)
 # The module's own: its entry, the engine's functions by way of a table, and what of the engine keeps no state:
 # of files of it that do more, the rest is left out (--gc-sections).

@@ -352,6 +352,48 @@ TEST(parts_that_cannot_be_are_refused)
             entries(700, 40, false), whole(td_shape_vector(700), 0, 100));
 }
 
+/* ------------------------------------------------------------------ *FillEmptyRows */
+
+#define FILLED(port, t)                                                                                      \
+    XY "i = Cast {SrcT:type=float; DstT:type=int64} (x)\n" MADE(                                             \
+        "v", "y") "s = SparseFillEmptyRows {T:type=%s} (i, v, int64[2] 900 40, %s[] 7)\n"                    \
+                  "r = Identity {T:type=" t "} (s" port ")"
+#define FILLED_RAGGED(rows, port, t)                                                                         \
+    XY "i = Cast {SrcT:type=float; DstT:type=int64} (x)\n" MADE(                                             \
+        "v", "y") "s = RaggedFillEmptyRows {T:type=%s} (i, v, int64[] " rows ", %s[] 7)\n"                   \
+                  "r = Identity {T:type=" t "} (s" port ")"
+
+TEST(empty_rows_get_the_value_that_is_given)
+{
+    static const char *const cases[] = {
+        FILLED("", "int64"),
+        FILLED(":1", "%s"),
+        FILLED(":2", "bool"),
+        FILLED(":3", "int64"),
+        FILLED_RAGGED("9000", "", "int64"),
+        FILLED_RAGGED("9000", ":1", "%s"),
+        FILLED_RAGGED("900", ":2", "bool"),
+        FILLED_RAGGED("900", ":3", "int64"),
+    };
+    static const int64_t sizes[] = {1, 700, LARGE};
+    setup();
+    for (int i = 0; i < 8; i++) {
+        for (int k = 0; k < 3; k++) {
+            const enum td_dtype t = made_types[(3 * i + k) % REALS];
+            const struct td_shape s = i < 4 ? td_shape_matrix(sizes[k], 2) : td_shape_vector(sizes[k]);
+            same_of_two(graph(cases[i], t), whole(s, 0, 900), whole(td_shape_vector(sizes[k]), 0, 100),
+                        makes(t) + MAKES + SIZED);
+        }
+    }
+}
+
+TEST(entries_of_no_row_are_refused)
+{
+    setup();
+    refused(graph(FILLED_RAGGED("900", "", "int64"), TD_INT64), whole(td_shape_vector(700), 300, 900),
+            whole(td_shape_vector(700), 0, 100));
+}
+
 TEST_MAIN(RUN(what_is_not_zero_is_found_where_it_is) RUN(all_and_none_are_found)
               RUN(zeros_are_what_the_host_takes_for_zeros) RUN(what_the_host_has_stays_there)
                   RUN(results_stay_there_for_what_comes_behind) RUN(nothing_at_all_stays_on_the_host)
@@ -362,8 +404,10 @@ TEST_MAIN(RUN(what_is_not_zero_is_found_where_it_is) RUN(all_and_none_are_found)
                                       RUN(places_below_zero_are_refused) RUN(groups_are_numbered_as_they_come)
                                           RUN(slices_are_told_apart_along_an_axis)
                                               RUN(numbers_are_equal_as_on_the_host)
-                                                  RUN(parts_of_sparse_tensors_are_the_hosts)
-                                                      RUN(gradients_go_to_where_the_part_was)
-                                                          RUN(parts_that_cannot_be_are_refused)
+                                                  RUN(empty_rows_get_the_value_that_is_given)
+                                                      RUN(entries_of_no_row_are_refused)
+                                                          RUN(parts_of_sparse_tensors_are_the_hosts)
+                                                              RUN(gradients_go_to_where_the_part_was)
+                                                                  RUN(parts_that_cannot_be_are_refused)
 
 )
