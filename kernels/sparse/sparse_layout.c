@@ -481,6 +481,7 @@ const struct td_op td_ops_sparse_layout[] = {
     {.name = "SparseSplit",
      .sig = "(split_dim:int64, indices:int64, values:T, shape:int64) -> (output_indices:num_split*int64, "
             "output_values:num_split*T, output_shape:num_split*int64) {num_split:int; T:type}",
+     .host_in = 9,
      .infer = split_infer,
      .kernels = TD_KERNEL("sparse_layout.cpu", split_run, {"T", VALUES})},
     {.name = NULL},

@@ -31,7 +31,7 @@ enum reason_number { REFUSED, STATE, CONTROL, OBJECTS, SHAPES, SIZES, NOWHERE, N
 /* What a shape function cannot tell without the values; what is mostly an axis, a size, an order or a shape;
  * what TensorFlow has no kernel for on a GPU; and what flags do not say of an op. */
 static const char *const BY_VALUE[] = {"SparseSegmentMeanGradV2", "SparseSegmentSqrtNGradV2",
-                                       "SparseSegmentSumGradV2", "SparseSplit"};
+                                       "SparseSegmentSumGradV2"};
 static const char *const SMALL[] = {"DataFormatDimMap",
                                     "DataFormatVecPermute",
                                     "InvertPermutation",

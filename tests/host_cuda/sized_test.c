@@ -343,9 +343,34 @@ TEST(gradients_go_to_where_the_part_was)
     }
 }
 
+#define SPLIT(axis, parts, port, t)                                                                          \
+    XY "i = Cast {SrcT:type=float; DstT:type=int64} (x)\n" NEGATED(                                          \
+        "v", "y") "s = SparseSplit {T:type=float; num_split:int=" parts "} (int64[] " axis                   \
+                  ", i, v, int64[2] 1000 40)\nr = Identity {T:type=" t "} (s:" port ")"
+
+TEST(all_parts_of_sparse_tensors_are_the_hosts)
+{
+    static const char *const cases[] = {
+        SPLIT("1", "3", "0", "int64"),  SPLIT("1", "3", "1", "int64"),  SPLIT("1", "3", "5", "float"),
+        SPLIT("-1", "3", "6", "int64"), SPLIT("1", "3", "8", "int64"),  SPLIT("0", "7", "1", "int64"),
+        SPLIT("0", "7", "7", "float"),  SPLIT("0", "7", "13", "float"), SPLIT("1", "40", "39", "int64"),
+    };
+    static const int64_t sizes[] = {1, 700, LARGE};
+    setup();
+    for (int i = 0; i < 9; i++) {
+        for (int k = 0; k < 3; k++) {
+            same_of_two(cases[i], entries(sizes[k], 40, k == 1), whole(td_shape_vector(sizes[k]), 0, 100),
+                        2 * MAKES + SIZED);
+        }
+    }
+}
+
 TEST(parts_that_cannot_be_are_refused)
 {
     setup();
+    refused(SPLIT("1", "41", "0", "int64"), entries(70, 40, false), whole(td_shape_vector(70), 0, 100));
+    refused(SPLIT("2", "4", "0", "int64"), entries(70, 40, false), whole(td_shape_vector(70), 0, 100));
+    refused(SPLIT("1", "4", "0", "int64"), entries(70, 70, false), whole(td_shape_vector(70), 0, 100));
     refused(CUT("3 5", "-1 20") "r = Identity {T:type=int64} (s)", entries(70, 40, false),
             whole(td_shape_vector(70), 0, 100));
     refused(CUT("0 0", "90 20") "r = SparseSliceGrad {T:type=float} (s:1, i, int64[2] 1 1, s)",
@@ -407,7 +432,8 @@ TEST_MAIN(RUN(what_is_not_zero_is_found_where_it_is) RUN(all_and_none_are_found)
                                                   RUN(empty_rows_get_the_value_that_is_given)
                                                       RUN(entries_of_no_row_are_refused)
                                                           RUN(parts_of_sparse_tensors_are_the_hosts)
-                                                              RUN(gradients_go_to_where_the_part_was)
-                                                                  RUN(parts_that_cannot_be_are_refused)
+                                                              RUN(all_parts_of_sparse_tensors_are_the_hosts)
+                                                                  RUN(gradients_go_to_where_the_part_was)
+                                                                      RUN(parts_that_cannot_be_are_refused)
 
 )

@@ -44,6 +44,40 @@ __global__ void tell(td_cuda_cut s, int32_t *from, int64_t *to, int64_t *shape)
     }
 }
 
+/* ------------------------------------------------------------------ all parts */
+
+__global__ void part_keys(td_cuda_parts s, int32_t *keys, int32_t *fault)
+{
+    const int depth = s.size.depth;
+    const int64_t across = s.longer * (s.each + 1);
+    for (int64_t i = td_cuda_first(); i < s.n; i += td_cuda_stride()) {
+        bool inside = true;
+        for (int d = 0; d < depth; d++) {
+            const int64_t v = s.indices[i * depth + d];
+            inside = inside && v >= 0 && v < s.size.dim[d];
+        }
+        const int64_t v = inside ? s.indices[i * depth + s.axis] : 0;
+        keys[i] = static_cast<int32_t>(v < across ? v / (s.each + 1) : s.longer + (v - across) / s.each);
+        if (!inside) {
+            td_cuda_refuse(fault);
+        }
+    }
+}
+
+__global__ void tell_part(td_cuda_parts s, const int32_t *from, int64_t n, int64_t first, int64_t length,
+                          int64_t *to, int64_t *shape)
+{
+    const int depth = s.size.depth;
+    for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
+        for (int d = 0; d < depth; d++) {
+            to[i * depth + d] = s.indices[from[i] * depth + d] - (d == s.axis ? first : 0);
+        }
+    }
+    for (int d = 0; td_cuda_first() == 0 && d < depth; d++) {
+        shape[d] = d == s.axis ? length : s.size.dim[d];
+    }
+}
+
 /* ------------------------------------------------------------------ where it was */
 
 /* Coordinate d of what entry k of the part was. */
@@ -160,6 +194,18 @@ int td_cuda_cut_tell(const struct td_cuda_cut *s, int32_t *from, int64_t *to, in
                      struct td_cuda_stream *stream)
 {
     return td_cuda_over(tell, s->n, stream, *s, from, to, shape);
+}
+
+int td_cuda_parts_keys(const struct td_cuda_parts *s, int32_t *keys, int32_t *fault,
+                       struct td_cuda_stream *stream)
+{
+    return td_cuda_over(part_keys, s->n, stream, *s, keys, fault);
+}
+
+int td_cuda_parts_tell(const struct td_cuda_parts *s, const int32_t *from, int64_t n, int64_t first,
+                       int64_t length, int64_t *to, int64_t *shape, struct td_cuda_stream *stream)
+{
+    return td_cuda_over(tell_part, n > 0 ? n : 1, stream, *s, from, n, first, length, to, shape);
 }
 
 int td_cuda_cut_grad_put(const struct td_cuda_cut_grad *s, size_t bytes, struct td_cuda_stream *stream)

@@ -24,6 +24,22 @@ int td_cuda_cut_mark(const struct td_cuda_cut *s, struct td_cuda_stream *stream)
 int td_cuda_cut_tell(const struct td_cuda_cut *s, int32_t *from, int64_t *to, int64_t *shape,
                      struct td_cuda_stream *stream);
 
+/* n entries of a tensor of these sizes in parts along an axis: `longer` parts of each + 1, then others of
+ * each. */
+struct td_cuda_parts {
+    const int64_t *indices;
+    int64_t n, each, longer;
+    struct td_cuda_tuples size;
+    int axis;
+};
+/* Of each entry, the part that it is in. Those outside are refused. */
+int td_cuda_parts_keys(const struct td_cuda_parts *s, int32_t *keys, int32_t *fault,
+                       struct td_cuda_stream *stream);
+/* Of the part that begins at `first` of the axis and is so long: to [n, depth] = the indices of the n entries
+ * that `from` names, less first, and shape [depth]. */
+int td_cuda_parts_tell(const struct td_cuda_parts *s, const int32_t *from, int64_t n, int64_t first,
+                       int64_t length, int64_t *to, int64_t *shape, struct td_cuda_stream *stream);
+
 /* y [n], zeros, gets values [m] where entry k of out [m, depth] is found among in [n, depth], start added:
  * the first behind what entry k - 1 has found. Refuses what is not found. */
 struct td_cuda_cut_grad {
