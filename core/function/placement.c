@@ -23,6 +23,7 @@
 #include "core/base/mem.h"
 #include "core/function/callable_impl.h"
 #include "core/compile/placer.h"
+#include "core/run/device_run.h"
 #include "core/run/select.h"
 #include "core/run/stretch.h"
 
@@ -148,7 +149,12 @@ static void place_bound(const struct td_model_opts *o, const struct td_bound_pla
         why[0] = '\0';
     }
     td_select_notes_put(&b->passed_over, step, why, bytes);
-    const size_t used = strlen(why);
+    size_t used = strlen(why);
+    if (there && td_device_sized_may(s) && used + 1 < bytes) {
+        (void)snprintf(why + used, bytes - used, "%sruns there if a value that it reads lies there alone",
+                       used > 0 ? "; " : "");
+        used = strlen(why);
+    }
     const struct td_stretch *recorded = td_stretch_of(b, step);
     if (recorded != NULL && used + 1 < bytes) {
         (void)snprintf(why + used, bytes - used, "%s%s from run %d on", used > 0 ? "; " : "",

@@ -122,6 +122,19 @@ struct td_type_rule {
 enum { TD_TRIAL_MOST = 6 }; /* rows that are tried against each other */
 #define TD_KERNEL_MOST 32   /* rows of one op, added ones included (core/graph/op.c sees to it) */
 
+/* Of a device's row whose results are as large as values say: it runs in two parts. `count` finds how large,
+ * and leaves so many numbers at td_call.counts, and what it likes in the workspace; they are waited for, and
+ * `shapes` makes the outputs' shapes of them; then `run` writes the outputs. Such a row keeps no state, and
+ * what it judges, count does. Of the inputs its op's shape function asks for the values of those that stay
+ * on the host (td_op.host_in) alone. */
+struct td_kernel_sized {
+    int (*n_counts)(const struct td_node *n);
+    enum td_code (*count)(struct td_call *c, struct td_err *err);
+    /* c has the node and its inputs: of those on the device the shapes */
+    enum td_code (*shapes)(const struct td_call *c, const int64_t *counts, struct td_shape *out,
+                           struct td_err *err);
+};
+
 struct td_kernel {
     const char *name; /* "matmul.dnnl", "matmul.reference" */
     enum td_device_kind device;
@@ -137,6 +150,7 @@ struct td_kernel {
     enum td_code (*prepare)(const struct td_kernel_query *q, struct td_kernel_offer *o, struct td_err *err);
     void (*release)(void *state); /* of a state that is not NULL; NULL: nothing to free */
     enum td_code (*run)(struct td_call *c, struct td_err *err);
+    const struct td_kernel_sized *sized; /* NULL: sizes are known before it runs */
 };
 
 #endif

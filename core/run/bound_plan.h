@@ -8,7 +8,8 @@
  *                INFER  shapes are found when the step runs
  *                DEVICE, DEVICE_CHECK  as READY and CHECK, but the kernel runs on the model's device
  *                       (core/run/device_run.h)
- *                DEVICE_INFER  as INFER, and there too once all its output shapes are found
+ *                DEVICE_INFER  as INFER, and there too once all its output shapes are found, or a kernel is
+ *                       to find them (core/run/device_sized.c)
  *   offset[v]    byte offset in the block, or -1: the value gets a buffer when it is made
  *   choice[step] the kernel row for these shapes, prepared, and why those before it were passed over
  *                (core/run/select.h)

@@ -39,7 +39,9 @@ static void find_lasting(struct td_device_run *dev, const struct td_plan *p)
     for (int k = 0; k < p->n_steps; k++) {
         const struct td_step *s = &p->steps[k];
         const uint32_t flags = s->node->op->flags, snapshot = TD_OP_READS | TD_OP_FREE;
-        const bool view = (flags & TD_OP_VIEW) != 0 && dev->lasts[s->in[0]];
+        /* what keeps its one input hands parts of that on */
+        const bool part = (flags & (TD_OP_KEEPS | TD_OP_STATEFUL)) == TD_OP_KEEPS && s->n_in == 1;
+        const bool view = ((flags & TD_OP_VIEW) != 0 || part) && dev->lasts[s->in[0]];
         const bool carried = (flags & TD_OP_ANYWHERE) != 0 && (flags & (TD_OP_READS | TD_OP_KEEPS)) != 0;
         for (int i = 0; i < s->n_out; i++) {
             dev->lasts[s->out0 + i] = (flags & snapshot) == snapshot || (view && i == 0) || carried;
@@ -190,8 +192,8 @@ enum td_code td_device_run_wait(struct td_device_run *dev, struct td_err *err)
 /* ------------------------------------------------------------------ to the device */
 
 /* Infers s's output shapes from the input shapes of this run. Brings what shape functions judge by value,
- * integer scalars and vectors, and leaves out what lies over there, as what a kernel judges may. *known:
- * every output's shape is. */
+ * integer scalars and vectors, and leaves out what lies over there, as what a kernel judges may, and what is
+ * not the host's of an op that has a sized kernel. *known: every output's shape is. */
 static enum td_code infer_now(struct td_frame *f, const struct td_plan *p, const struct td_step *s,
                               uint32_t judged, bool *known, struct td_err *err)
 {
@@ -199,7 +201,8 @@ static enum td_code infer_now(struct td_frame *f, const struct td_plan *p, const
     for (int i = 0; i < s->n_in; i++) {
         int v = s->in[i];
         in[i] = f->dev->only_there[v] ? f->dev->at[v].shape : f->slots[v].shape;
-        if (td_bound_plan_judges(&in[i], p->dtype[v]) && (i >= 32 || !(judged >> i & 1))) {
+        if (td_bound_plan_judges(&in[i], p->dtype[v]) && (i >= 32 || !(judged >> i & 1)) &&
+            (s->on_host[i] || !td_device_sized_may(s))) {
             TD_TRY(td_device_run_fetch(f, &v, 1, err));
         }
         f->in[i] = f->dev->only_there[v] ? NULL : &f->slots[v];
@@ -299,14 +302,42 @@ static enum td_code expect_faults(struct td_frame *f, const struct td_step *s, s
     return td_device_faults_add(dev->faults, l, dev->here, err);
 }
 
-/* The workspace may be taken for something else behind the launch, in the stream's order. */
-static enum td_code launch_kernel(struct td_frame *f, const struct td_step *s, const struct td_choice *c,
+enum td_code td_device_run_queue(struct td_frame *f, const struct td_launch *l, struct td_err *err)
+{
+    struct td_device_run *dev = f->dev;
+    enum td_code rc = TD_OK;
+    dev->queued = true;
+    for (int i = 0; i < l->n_in && rc == TD_OK; i++) { /* the kernel may queue a copy of it */
+        rc = l->in[i].device == NULL ? td_device_run_hold(&dev->pins, l->in[i].buf, err) : TD_OK;
+    }
+    return rc ? rc : dev->device->launch(dev->device, l->stream, l, err);
+}
+
+/* Output i is new, of that shape. */
+static enum td_code make_outputs(struct td_device_run *dev, const struct td_plan *p, const struct td_step *s,
+                                 const struct td_shape *shapes, struct td_err *err)
+{
+    for (int i = 0; i < s->n_out; i++) {
+        const int v = s->out0 + i;
+        TD_TRY(td_device_run_make(dev, p->dtype[v], &shapes[i], &dev->at[v], err));
+        dev->only_there[v] = true;
+    }
+    return TD_OK;
+}
+
+/* Makes the outputs and launches what fills them. A sized kernel says before how large they are, shapes
+ * being the run's own then. The workspace may be taken for something else behind the launch, in the stream's
+ * order. */
+static enum td_code launch_kernel(struct td_frame *f, const struct td_plan *p, const struct td_step *s,
+                                  const struct td_choice *c, const struct td_shape *shapes,
                                   struct td_err *err)
 {
     struct td_device_run *dev = f->dev;
     struct td_stream *stream = dev->record != NULL ? td_device_recorder_stream(dev->record) : dev->stream;
     struct td_buffer *room = NULL;
     void *workspace = NULL;
+    const bool sized = c->kernel->sized != NULL;
+    TD_TRY(sized ? TD_OK : make_outputs(dev, p, s, shapes, err));
     if (c->offer.workspace_bytes > 0) {
         TD_TRY(take(dev, c->offer.workspace_bytes, &room, &workspace, err));
     }
@@ -322,12 +353,12 @@ static enum td_code launch_kernel(struct td_frame *f, const struct td_step *s, c
                                .n_in = s->n_in,
                                .n_out = s->n_out};
     enum td_code rc = expect_faults(f, s, &launch, err);
-    dev->queued = true;
-    for (int i = 0; i < s->n_in && rc == TD_OK; i++) { /* the kernel may queue a copy of it */
-        rc = td_step_reads_here(s, c->kernel, i) ? td_device_run_hold(&dev->pins, dev->args[i].buf, err)
-                                                 : TD_OK;
+    if (rc == TD_OK && sized) {
+        rc = td_device_sized_find(f, &launch, f->shapes + s->n_in, err);
+        rc = rc ? rc : make_outputs(dev, p, s, f->shapes + s->n_in, err);
+        launch.fault = NULL;
     }
-    rc = rc ? rc : dev->device->launch(dev->device, stream, &launch, err);
+    rc = rc ? rc : td_device_run_queue(f, &launch, err);
     td_buffer_unref(room);
     return rc;
 }
@@ -349,7 +380,7 @@ enum td_code td_device_run_launch(struct td_frame *f, const struct td_plan *p, c
 {
     struct td_device_run *dev = f->dev;
     enum td_code rc = TD_OK;
-    int placed = 0, made = 0;
+    int placed = 0;
     while (rc == TD_OK && placed < s->n_in) {
         rc = place_input(f, s, c->kernel, placed, err);
         placed += rc == TD_OK;
@@ -358,12 +389,7 @@ enum td_code td_device_run_launch(struct td_frame *f, const struct td_plan *p, c
     if (rc == TD_OK && passes) {
         hand_on(dev, s, p->dtype[s->out0], &shapes[0]);
     }
-    while (rc == TD_OK && !passes && made < s->n_out) {
-        int v = s->out0 + made;
-        rc = td_device_run_make(dev, p->dtype[v], &shapes[made++], &dev->at[v], err);
-        dev->only_there[v] = rc == TD_OK;
-    }
-    rc = rc || passes ? rc : launch_kernel(f, s, c, err);
+    rc = rc || passes ? rc : launch_kernel(f, p, s, c, shapes, err);
     for (int i = 0; i < placed; i++) {
         td_tensor_clear(&dev->args[i]);
     }
@@ -415,10 +441,10 @@ enum td_code td_device_run_step(struct td_frame *f, const struct td_bound_plan *
         const uint32_t judged = mode == TD_STEP_DEVICE_CHECK ? c->kernel->judged : 0;
         TD_TRY(infer_now(f, l->plan, s, judged, &known, err));
     }
-    if (known && mode == TD_STEP_DEVICE_INFER) {
+    if (mode == TD_STEP_DEVICE_INFER && (known || td_device_sized_may(s))) {
         TD_TRY(choose_late(f, l->plan, s, &c, err));
     }
-    if (!known || c == NULL) {
+    if (c == NULL || c->kernel == NULL || !td_device_sized_goes(f->dev, s, c, known)) {
         return TD_OK;
     }
     TD_TRY(td_device_run_stream(f->dev, err));

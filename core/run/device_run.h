@@ -2,11 +2,11 @@
  * two memories.
  *
  * A step goes to the model's device when that has a kernel for its node, the op is pure, or draws from a
- * generator (TD_OP_DRAWS), and its values are numbers (core/compile/placer.h), and the bound plan knows every
- * output shape and a row serves it (modes DEVICE, DEVICE_CHECK), or the shape function tells the shapes from
- * the run's own input shapes (DEVICE_INFER). All other steps run on
- * the host; variables and constants live there, and what of them the device has read stays on it for further
- * runs (core/run/device_weights.h).
+ * generator (TD_OP_DRAWS), and its values are numbers (core/compile/placer.h), and the bound plan knows
+ * every output shape and a row serves it (modes DEVICE, DEVICE_CHECK), or the shape function tells the
+ * shapes from the run's own input shapes (DEVICE_INFER), or a kernel is to find them
+ * (core/run/device_sized.c). All other steps run on the host; variables and constants live there, and what
+ * of them the device has read stays on it for further runs (core/run/device_weights.h).
  *
  * Each value of a run may have bytes on the host (its slot), on the device (td_device_run.at), or on both.
  * The executor queues a device step on the run's one stream and goes on; td_device_run_step copies its inputs
@@ -48,6 +48,7 @@ struct td_launch {
     struct td_stream *stream;
     /* a word on the device, of a kernel that judges inputs (core/run/device_faults.h) */
     int32_t *fault;
+    int64_t *counts; /* on the device: the first part of a sized kernel is to run; NULL: run is */
     const struct td_tensor *in, *out; /* out: allocated, of the inferred shapes */
     int n_in, n_out;
 };
@@ -95,6 +96,9 @@ TD_MUST enum td_code td_device_run_feed(struct td_frame *f, int v, const struct 
 TD_MUST enum td_code td_device_bring(const struct td_tensor *there, struct td_event *made,
                                      struct td_tensor *here, struct td_err *err);
 
+/* Whether a sized kernel (core/graph/kernel.h) may serve the step there, as it does where the device alone
+ * has one of the inputs (core/run/device_sized.c). */
+bool td_device_sized_may(const struct td_step *s);
 /* Frees value v's bytes on the device. */
 void td_device_run_release(struct td_frame *f, int v);
 /* A run that came to rc: brings the fetches, but for floats where they may stay there, and waits. An error of

@@ -63,4 +63,15 @@ TD_MUST enum td_code td_device_run_launch(struct td_frame *f, const struct td_pl
                                           const struct td_step *s, const struct td_choice *c,
                                           const struct td_shape *shapes, struct td_err *err);
 
+/* Queues l, whose inputs are in place. */
+TD_MUST enum td_code td_device_run_queue(struct td_frame *f, const struct td_launch *l, struct td_err *err);
+/* ---- sized kernels (device_sized.c) */
+/* Whether what was chosen is worth launching, the shapes of the outputs being known or not. */
+bool td_device_sized_goes(const struct td_device_run *dev, const struct td_step *s, const struct td_choice *c,
+                          bool known);
+/* Runs the first part of l, a launch of a sized kernel whose inputs are in place, and waits: out[i] is the
+ * shape of output i. */
+TD_MUST enum td_code td_device_sized_find(struct td_frame *f, const struct td_launch *l, struct td_shape *out,
+                                          struct td_err *err);
+
 #endif

@@ -204,10 +204,11 @@ enum td_code td_lone_launch(const struct td_launch *l, struct td_err *err)
                         .post_in = l->post_in,
                         .stream = l->stream,
                         .fault = l->fault,
+                        .counts = l->counts,
                         .run = &run,
                         .step = &x};
     const unsigned long mode = td_float_mode_enter();
-    enum td_code rc = l->kernel->run(&c, err);
+    enum td_code rc = l->counts != NULL ? l->kernel->sized->count(&c, err) : l->kernel->run(&c, err);
     rc = rc == TD_OK && td_work_cut ? td_work_error(td_work_over(), err) : rc;
     td_float_mode_leave(mode);
     for (int i = 0; rc == TD_OK && i < l->n_out; i++) {

@@ -10,7 +10,8 @@
 bool td_stretch_is_same(const struct td_bound_plan *l, int k)
 {
     const struct td_step *s = &l->plan->steps[k];
-    bool same = l->choice[k].kernel != NULL && (s->node->op->flags & TD_OP_DRAWS) == 0;
+    const struct td_kernel *row = l->choice[k].kernel;
+    bool same = row != NULL && row->sized == NULL && (s->node->op->flags & TD_OP_DRAWS) == 0;
     for (int i = 0; same && i < s->n_in; i++) {
         same = !td_step_reads_here(s, l->choice[k].kernel, i) || td_stretch_is_fixed(l, s->in[i]);
     }

@@ -17,14 +17,14 @@ function(td_cuda_room room)
 endfunction()
 td_cuda_room(base ROWS cells cublaslt cudnn describe device device_graph device_restart indices libraries made made_files nccl nvrtc pinned posts
   shared_object steps
-  KERNELS combine loop refuse runtime sort swap)
-td_cuda_room(array FAMILIES cast gather move pick ramp select ROWS diagonal scatter segment slice view)
+  KERNELS combine loop ranks refuse runtime sort swap)
+td_cuda_room(array FAMILIES cast gather move partition pick ramp select unique where ROWS diagonal scatter segment slice view)
 td_cuda_room(math FAMILIES arg bins classes clip complex cross elementwise fft matmul random reduce scan search
   special top ROWS einsum KERNELS integers reduce_integers)
 td_cuda_room(linalg FAMILIES eigen factor qr svd triangle KERNELS least)
-td_cuda_room(nn FAMILIES adam attention canvas conv dilation fake_quant layer_norm loss lrn norm picture pool quantize recurrence
-  resize rnn rnn_grad softmax ROWS pool_places KERNELS attention_mma)
-td_cuda_room(sparse FAMILIES entries reorder spmm)
+td_cuda_room(nn FAMILIES adam attention canvas conv ctc_loss dilation fake_quant layer_norm loss lrn norm picture pool quantize recurrence
+  resize rnn rnn_grad softmax suppress ROWS pool_places KERNELS attention_mma)
+td_cuda_room(sparse FAMILIES cut entries fill_rows reorder spmm)
 td_cuda_room(fused FAMILIES fused ROWS fused_posts fused_program fused_source)
 # The module's own: its entry, the engine's functions by way of a table, and what of the engine keeps no state:
 # of files of it that do more, the rest is left out (--gc-sections).

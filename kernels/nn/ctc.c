@@ -430,6 +430,7 @@ const struct td_op td_ops_ctc[] = {
      .sig =
          "(inputs:float, labels_indices:int64, labels_values:int32, sequence_length:int32) -> (loss:float, "
          "gradient:float) {" LOSS_ATTRS "}",
+     .host_in = 14,
      .infer = loss_infer,
      .kernels = TD_KERNEL("ctc_loss.cpu", loss_run),
      .grad = loss_grad},

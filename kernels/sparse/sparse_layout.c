@@ -468,6 +468,7 @@ const struct td_op td_ops_sparse_layout[] = {
     {.name = "SparseSlice",
      .sig = "(indices:int64, values:T, shape:int64, start:int64, size:int64) -> (output_indices:int64, "
             "output_values:T, output_shape:int64) {T:type}",
+     .host_in = 28,
      .infer = slice_infer,
      .kernels = TD_KERNEL("sparse_layout.cpu", slice_run, {"T", VALUES}),
      .grad = td_sparse_slice_grad},
@@ -480,6 +481,7 @@ const struct td_op td_ops_sparse_layout[] = {
     {.name = "SparseSplit",
      .sig = "(split_dim:int64, indices:int64, values:T, shape:int64) -> (output_indices:num_split*int64, "
             "output_values:num_split*T, output_shape:num_split*int64) {num_split:int; T:type}",
+     .host_in = 9,
      .infer = split_infer,
      .kernels = TD_KERNEL("sparse_layout.cpu", split_run, {"T", VALUES})},
     {.name = NULL},

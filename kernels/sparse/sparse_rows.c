@@ -185,6 +185,7 @@ const struct td_op td_ops_sparse_rows[] = {
      .sig = "(indices:int64, values:T, dense_shape:int64, default_value:T) -> (output_indices:int64, "
             "output_values:T, "
             "empty_row_indicator:bool, reverse_index_map:int64) {T:type}",
+     .host_in = 4,
      .infer = fill_infer,
      .kernels = TD_KERNEL("sparse_rows.cpu", fill_run, {"T", VALUES}),
      .grad = td_sparse_fill_rows_grad},
@@ -195,6 +196,7 @@ const struct td_op td_ops_sparse_rows[] = {
     {.name = "RaggedFillEmptyRows",
      .sig = "(value_rowids:int64, values:T, nrows:int64, default_value:T) -> (output_value_rowids:int64, "
             "output_values:T, empty_row_indicator:bool, reverse_index_map:int64) {T:type}",
+     .host_in = 4,
      .infer = ragged_fill_infer,
      .kernels = TD_KERNEL("sparse_rows.cpu", ragged_fill_run, {"T", VALUES}),
      .grad = td_sparse_fill_ragged_rows_grad},

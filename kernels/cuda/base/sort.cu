@@ -1,7 +1,7 @@
 /* kernels/cuda/base/sort.cu - a stable sort of small integers, four bits of them a pass, the lowest first.
  *
  *   count   a block a tile of keys: how many have each digit
- *   scan    where each tile's keys of a digit begin
+ *   sums    where each tile's keys of a digit begin (ranks.h)
  *   put     each key behind those of its digit that stand before it
  *
  * Within a tile a thread has neighbouring keys and a counter of its own for each digit; the counters' sums in
@@ -12,7 +12,8 @@
 
 #include <utility>
 
-#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/ranks.h"
+#include "kernels/cuda/base/sums.cuh"
 
 namespace
 {
@@ -30,24 +31,6 @@ __device__ int digit_of(int32_t key, int shift)
     return key >> shift & (DIGITS - 1);
 }
 
-/* The sum of v over the threads before this one; *all: over all of them. */
-__device__ int32_t sum_before(int32_t v, int32_t *shared, int32_t *all)
-{
-    shared[threadIdx.x] = v;
-    __syncthreads();
-    for (int apart = 1; apart < THREADS; apart *= 2) {
-        const int t = threadIdx.x;
-        const int32_t more = t >= apart ? shared[t - apart] : 0;
-        __syncthreads();
-        shared[t] += more;
-        __syncthreads();
-    }
-    const int32_t until = shared[threadIdx.x];
-    *all = shared[THREADS - 1];
-    __syncthreads();
-    return until - v;
-}
-
 /* place[]: where this thread's first key of each digit goes in the tile; start[]: where the digit begins. */
 __device__ void find_places(tile &s, const int32_t *keys, int n, int shift)
 {
@@ -63,7 +46,7 @@ __device__ void find_places(tile &s, const int32_t *keys, int n, int shift)
     for (int i = t * DIGITS; i < (t + 1) * DIGITS; i++) {
         sum += s.place[i];
     }
-    sum = sum_before(sum, s.sums, &all);
+    sum = td_cuda_sum_before(sum, s.sums, &all);
     for (int i = t * DIGITS; i < (t + 1) * DIGITS; i++) {
         const int32_t here = s.place[i];
         s.place[i] = static_cast<uint16_t>(sum);
@@ -131,27 +114,6 @@ __global__ void count(const int32_t *keys, int64_t n, int shift, int32_t *counts
     }
 }
 
-/* Each count becomes the sum of those before it. By one block. */
-__global__ void scan(int32_t *counts, int64_t n)
-{
-    __shared__ int32_t shared[THREADS];
-    int32_t before = 0;
-    for (int64_t from = 0; from < n; from += TILE) {
-        const int64_t first = from + static_cast<int64_t>(threadIdx.x) * EACH;
-        int32_t sum = 0, all;
-        for (int64_t i = first; i < first + EACH && i < n; i++) {
-            sum += counts[i];
-        }
-        sum = before + sum_before(sum, shared, &all);
-        for (int64_t i = first; i < first + EACH && i < n; i++) {
-            const int32_t here = counts[i];
-            counts[i] = sum;
-            sum += here;
-        }
-        before += all;
-    }
-}
-
 /* order NULL: keys stand where they came from. */
 __global__ void put(const int32_t *keys, const int32_t *order, int64_t n, int shift, const int32_t *counts,
                     int64_t tiles, int32_t *to_keys, int32_t *to_order)
@@ -199,6 +161,17 @@ struct td_cuda_sort td_cuda_sort_in(void *workspace, int64_t n)
     return {n, at, at + n, at + 2 * n, at + 3 * n, at + 4 * n};
 }
 
+struct td_cuda_sort td_cuda_sort_done(void *workspace, int64_t n, int32_t most)
+{
+    struct td_cuda_sort s = td_cuda_sort_in(workspace, n);
+    const int passes = (bits_of(most) + BITS - 1) / BITS;
+    if (tiles_of(n) > 1 && passes % 2 == 1) {
+        std::swap(s.keys, s.other_keys);
+        std::swap(s.order, s.other_order);
+    }
+    return s;
+}
+
 int td_cuda_sort_run(struct td_cuda_sort *s, int32_t most, struct td_cuda_stream *stream)
 {
     const int bits = bits_of(most);
@@ -210,7 +183,7 @@ int td_cuda_sort_run(struct td_cuda_sort *s, int32_t most, struct td_cuda_stream
     for (int shift = 0; shift < bits && rc == 0; shift += BITS) {
         const int32_t *order = shift == 0 ? nullptr : s->order;
         rc = td_cuda_blocks(count, tiles, stream, s->keys, s->n, shift, s->counts, tiles);
-        rc = rc != 0 ? rc : td_cuda_blocks(scan, 1, stream, s->counts, DIGITS * tiles);
+        rc = rc != 0 ? rc : td_cuda_sums(s->counts, DIGITS * tiles, nullptr, stream);
         rc = rc != 0 ? rc
                      : td_cuda_blocks(put, tiles, stream, s->keys, order, s->n, shift, s->counts, tiles,
                                       s->other_keys, s->other_order);

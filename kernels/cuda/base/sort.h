@@ -20,6 +20,8 @@ size_t td_cuda_sort_bytes(int64_t n);
 struct td_cuda_sort td_cuda_sort_in(void *workspace, int64_t n);
 /* keys: in [0, most]; they are sorted, and order[i] is where keys[i] was. Equal keys stay as they stood. */
 int td_cuda_sort_run(struct td_cuda_sort *s, int32_t most, struct td_cuda_stream *stream);
+/* The same room behind such a run, for who comes later. */
+struct td_cuda_sort td_cuda_sort_done(void *workspace, int64_t n, int32_t most);
 
 #ifdef __cplusplus
 }
