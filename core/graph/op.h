@@ -239,6 +239,10 @@ enum td_op_flags {
     /* its shape function asks for no input's value; element-wise ops, and those whose shape function is one
      * of core/graph/shape_infer.c's, need not say it */
     TD_OP_BY_SHAPES = 1 << 26,
+    /* moves whole values of the variables that its first inputs are handles of: with TD_OP_READS it reads
+     * them, with outputs it takes them, else it assigns input 1. A recording does that around its launch
+     * (core/run/stretch.h) */
+    TD_OP_VARIABLES = 1 << 27,
 };
 
 /* ------------------------------------------------------------------ what the compiler asks of an op
@@ -399,6 +403,7 @@ struct td_op {
     const struct td_batchable_rule *batchable;
     uint32_t host_in; /* bit i: input ARGUMENT i (of the signature) stays in host memory on any device */
     uint32_t host_out;
+    uint32_t unjudged; /* bit i: `infer` never asks for input i's value, integers though it has */
     td_infer_fn *infer;              /* NULL: outputs are known only when run */
     const struct td_kernel *kernels; /* ends with a row without a name; the plain reference comes last */
     /* what the compiler asks (above); zeroed where nothing of the kind is known */

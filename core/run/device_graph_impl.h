@@ -10,7 +10,9 @@
 #include "core/run/device_run_impl.h"
 #include "core/run/stretch.h"
 
-enum td_recorded_from { TD_FROM_WEIGHT, TD_FROM_FIXED, TD_FROM_GIVEN };
+/* A weight's bytes on the host; what is known with the shapes; the run's own; a variable's on the device, as
+ * long as they are there; the same of one that has a home (core/run/device_home.h). */
+enum td_recorded_from { TD_FROM_WEIGHT, TD_FROM_FIXED, TD_FROM_GIVEN, TD_FROM_VARIABLE, TD_FROM_HOME };
 
 struct td_recorded_source {
     int v;
@@ -22,6 +24,8 @@ struct td_recorded_source {
 struct td_recorded_result {
     int v;
     struct td_tensor there; /* without a reference */
+    bool home;              /* a variable's, where the value is at every launch's end */
+    bool assigned;          /* only to variables, which copy it */
 };
 
 /* A launch that judges inputs. */
@@ -34,18 +38,21 @@ struct td_recorded_judge {
 };
 
 struct td_recorded_loop;
+struct td_recorded_home;
 
 struct td_recorded {
     struct td_stretch of;
     int runs, due,
         wait; /* so far; which of them is to be recorded (INT_MAX: none); how many more after that */
+    int *elsewhere, n_elsewhere; /* values of variables that were elsewhere when it was to be launched */
     struct td_recording *graph;
     struct td_buffer *arena; /* NULL: nothing is recorded */
     struct td_recorded_source *in;
     struct td_recorded_result *out;
     struct td_recorded_judge *judges;
-    int32_t *words; /* n_judges, in the arena */
-    int n_in, n_out, n_judges;
+    int32_t *words;                 /* n_judges, in the arena */
+    struct td_recorded_home *homes; /* of variables that it assigns, by address */
+    int n_in, n_out, n_judges, n_homes;
     bool whole;                    /* a plan of its own: its feeds have places, and what it fetches has */
     struct td_recorded_loop *loop; /* NULL: it is none, or none was recorded yet */
 };

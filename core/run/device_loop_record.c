@@ -286,7 +286,7 @@ enum td_code td_recorded_loop_record(struct td_frame *f, const struct td_bound_p
     struct td_err later = {0};
     const enum td_code closed = close_frames(&m, rc ? &later : err);
     for (int i = 0; rc == TD_OK && i < s->n_out; i++) {
-        r->out[r->n_out++] = (struct td_recorded_result){s->out0 + i, r->loop->place[i]};
+        r->out[r->n_out++] = (struct td_recorded_result){.v = s->out0 + i, .there = r->loop->place[i]};
     }
     return rc ? rc : closed;
 }
