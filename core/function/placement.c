@@ -153,7 +153,8 @@ static void place_bound(const struct td_model_opts *o, const struct td_bound_pla
     if (recorded != NULL && used + 1 < bytes) {
         (void)snprintf(why + used, bytes - used, "%s%s from run %d on", used > 0 ? "; " : "",
                        recorded->loop ? "goes round on the device, where all of its steps run there,"
-                                      : "recorded with its neighbours",
+                       : there        ? "recorded with its neighbours"
+                                      : "done beside the launch of what is recorded",
                        o->device->graph_run);
     }
 }

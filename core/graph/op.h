@@ -403,8 +403,8 @@ struct td_op {
     const struct td_batchable_rule *batchable;
     uint32_t host_in; /* bit i: input ARGUMENT i (of the signature) stays in host memory on any device */
     uint32_t host_out;
-    uint32_t unjudged; /* bit i: `infer` never asks for input i's value, integers though it has */
-    td_infer_fn *infer;              /* NULL: outputs are known only when run */
+    uint32_t unjudged;  /* bit i: `infer` never asks for input i's value, integers though it has */
+    td_infer_fn *infer; /* NULL: outputs are known only when run */
     const struct td_kernel *kernels; /* ends with a row without a name; the plain reference comes last */
     /* what the compiler asks (above); zeroed where nothing of the kind is known */
     td_simplify_fn *simplify;

@@ -119,6 +119,15 @@ void td_device_graphs_free(struct td_device_graphs *g)
     td_free(g);
 }
 
+bool td_device_graphs_have(const struct td_device_graphs *g, const struct td_buffer *b)
+{
+    bool yes = false;
+    for (int i = 0; g != NULL && b != NULL && i < g->n && !yes; i++) {
+        yes = g->at[i].arena == b;
+    }
+    return yes;
+}
+
 void td_device_graphs_leave(struct td_device_graphs *g, bool is_short)
 {
     if (g == NULL || !g->busy) {
@@ -160,15 +169,15 @@ static bool is_same(const struct td_frame *f, const struct td_recorded_source *i
     case TD_FROM_WEIGHT:
         return !f->dev->only_there[in->v] && slot->data == in->here &&
                td_tensor_bytes(slot) == td_tensor_bytes(&in->there);
-    case TD_FROM_VARIABLE:
-        return f->dev->only_there[in->v] && at->data == in->there.data &&
+    case TD_FROM_THERE:
+        return at->buf != NULL && at->data == in->there.data &&
                td_tensor_bytes(at) == td_tensor_bytes(&in->there);
     default:
         return true;
     }
 }
 
-/* That variable v was not where it was recorded: where that goes on, it is copied. */
+/* That value v was not where it was recorded: where that goes on, it is copied. */
 static void note_elsewhere(struct td_recorded *r, int v)
 {
     int *more = td_realloc(r->elsewhere, (size_t)r->n_elsewhere + 1, sizeof *more);
@@ -178,15 +187,14 @@ static void note_elsewhere(struct td_recorded *r, int v)
     }
 }
 
-/* Whether it is there, all weights and variables are the bytes that were recorded, and homes may be
- * written. */
+/* Whether it is there, all that it reads is at the places that were recorded, and homes may be written. */
 static enum td_code is_current(struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r,
                                bool *current, struct td_err *err)
 {
     *current = !td_buffer_is_gone(r->arena);
     for (int i = 0; i < r->n_in; i++) {
         const bool same = is_same(f, &r->in[i]);
-        if (!same && r->in[i].from == TD_FROM_VARIABLE) {
+        if (!same && r->in[i].from == TD_FROM_THERE) {
             note_elsewhere(r, r->in[i].v);
         }
         *current &= same;

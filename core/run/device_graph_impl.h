@@ -10,9 +10,10 @@
 #include "core/run/device_run_impl.h"
 #include "core/run/stretch.h"
 
-/* A weight's bytes on the host; what is known with the shapes; the run's own; a variable's on the device, as
- * long as they are there; the same of one that has a home (core/run/device_home.h). */
-enum td_recorded_from { TD_FROM_WEIGHT, TD_FROM_FIXED, TD_FROM_GIVEN, TD_FROM_VARIABLE, TD_FROM_HOME };
+/* A weight's bytes on the host; what is known with the shapes; the run's own, copied; as long as they are at
+ * one place on the device, a variable's, or what another recording of the plan has made; a variable's that
+ * has a home (core/run/device_home.h). */
+enum td_recorded_from { TD_FROM_WEIGHT, TD_FROM_FIXED, TD_FROM_GIVEN, TD_FROM_THERE, TD_FROM_HOME };
 
 struct td_recorded_source {
     int v;
@@ -66,6 +67,8 @@ struct td_device_recorder {
     int next, judged;              /* of the plan's pieces, and of the judges: the same in each pass */
 };
 
+/* Whether b is the arena of a recording. */
+bool td_device_graphs_have(const struct td_device_graphs *g, const struct td_buffer *b); /* g may be NULL */
 /* Forgets the recording; how many runs there were stays. */
 void td_recorded_drop(const struct td_device *d, struct td_recorded *r);
 /* Records the stretch now. *made: its inputs are in their places for this run, and what comes out is noted.

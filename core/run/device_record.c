@@ -70,8 +70,9 @@ static enum td_recorded_from source_of(const struct td_frame *f, const struct td
     if (td_home_of(r, v) != NULL) {
         return TD_FROM_HOME;
     }
-    if (dev->lasts[v] && dev->only_there[v] && !fixed) {
-        return wanders(r, v) ? TD_FROM_GIVEN : TD_FROM_VARIABLE;
+    if ((dev->lasts[v] && dev->only_there[v] && !fixed) ||
+        (!r->whole && td_device_graphs_have(dev->graphs, dev->at[v].buf))) {
+        return wanders(r, v) ? TD_FROM_GIVEN : TD_FROM_THERE;
     }
     const bool weight = dev->lasts[v] && slot->buf != NULL && td_tensor_bytes(slot) > 0;
     return weight && (fixed || !changes(l, v)) ? TD_FROM_WEIGHT : fixed ? TD_FROM_FIXED : TD_FROM_GIVEN;
@@ -82,7 +83,7 @@ static bool add_source(const struct td_frame *f, const struct td_bound_plan *l, 
 {
     const enum td_recorded_from from = source_of(f, l, r, v);
     r->in[r->n_in++] = (struct td_recorded_source){.v = v, .from = from};
-    return from != TD_FROM_VARIABLE || !r->whole;
+    return from != TD_FROM_THERE || !r->whole;
 }
 
 enum td_code td_recorded_find(const struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r,
@@ -139,7 +140,7 @@ size_t td_recorded_place(const struct td_frame *f, struct td_recorded *r, size_t
     for (int i = 0; i < r->n_in; i++) {
         struct td_recorded_source *in = &r->in[i];
         const struct td_tensor *t = value_of(f, in->v);
-        if (in->from == TD_FROM_WEIGHT || in->from == TD_FROM_VARIABLE || in->from == TD_FROM_HOME) {
+        if (in->from == TD_FROM_WEIGHT || in->from == TD_FROM_THERE || in->from == TD_FROM_HOME) {
             continue;
         }
         if (r->arena != NULL) {
@@ -188,7 +189,7 @@ enum td_code td_recorded_bring(struct td_frame *f, struct td_recorded *r, struct
             TD_TRY(td_recorded_take_weight(f, in, err));
             continue;
         }
-        if (in->from == TD_FROM_VARIABLE) {
+        if (in->from == TD_FROM_THERE) {
             in->there = f->dev->at[in->v];
             continue;
         }

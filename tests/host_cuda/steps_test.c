@@ -12,6 +12,7 @@
 #include "core/run/variable.h"
 #include "kernels/cuda/base/device.h"
 #include "kernels/cuda/rows.h"
+#include "kernels/math/philox.h"
 #include "tests/unit/core/pass_make.h"
 
 int host_cuda_reports(void); /* host_cuda.h, which is C++ */
@@ -30,7 +31,12 @@ enum { N = 300, STEPS = 9, READS = 60, MIB = 1 << 20 };
                               "a1 = Mul" FLOAT "(a0, x)\n"                                                   \
                               "a = Exp" FLOAT "(a1)\n"                                                       \
                               "b = MatrixDiag" FLOAT "(a)\n"                                                 \
-                              "l = MatrixDiagPart" FLOAT "(b)\n"
+                              "l = MatrixDiagPart" FLOAT "(b)\n"                                             \
+                              "g0 = Slice {T:type=float; Index:type=int32} (x, int32[1] 0, int32[1] 2)\n"    \
+                              "g = Cast {SrcT:type=float; DstT:type=int32} (g0)\n"                           \
+                              "u = StatelessRandomUniform {T:type=int32; Tseed:type=int32} "                 \
+                              "(int32[1] 300, g)\n"                                                          \
+                              "q = Neg" FLOAT "(u)\n"
 /* From w0 and m0, which are w and m as they were, to w1 and m1. */
 #define UPDATE                                                                                               \
     "p = Mul" FLOAT "(x, w0)\n"                                                                              \
@@ -51,11 +57,14 @@ static const char *const reads = START_AND_LOOK "seen = ReadVariableOp" OF "(w)\
 
 /* ------------------------------------------------------------------ a model, and its functions */
 
-enum { START, STEP, LOOK, FUNCTIONS };
+enum { START, STEP, LOOK, DRAW, FUNCTIONS };
 
 static const struct {
     const char *fetch, *effect[2];
-} made_of[] = {[START] = {"s", {"s1", "s2"}}, [STEP] = {"r", {"e1", "e2"}}, [LOOK] = {"l", {NULL, NULL}}};
+} made_of[] = {[START] = {"s", {"s1", "s2"}},
+               [STEP] = {"r", {"e1", "e2"}},
+               [LOOK] = {"l", {NULL, NULL}},
+               [DRAW] = {"q", {NULL, NULL}}};
 
 struct there {
     struct passed t;
@@ -220,6 +229,28 @@ TEST(a_recorded_step_is_one_launch_and_what_it_assigns_is_at_home)
     }
 }
 
+/* Dropout of a step draws by the step's number: the recording reads the seeds anew in each launch. */
+TEST(recorded_draws_are_those_of_the_seeds_of_each_run)
+{
+    static struct there d;
+    static float r[N];
+    open(&d, takes, &(struct td_device_opts){.pinned = MIB, .graph_run = 2});
+    for (int i = 0; i < STEPS; i++) {
+        struct td_err err = {0};
+        CHECK_OK(
+            ask(&d, DRAW, N, (float)-i, 1.0f, r, &err)); /* 7 is what the ramp's second number rises by */
+        struct td_philox g = td_philox_from_seeds((uint64_t)-i, (uint64_t)(7 - i));
+        uint32_t words[4];
+        for (int k = 0; k < N; k++) {
+            if (k % 4 == 0) {
+                td_philox_next(&g, words);
+            }
+            CHECK(r[k] == -td_philox_float(words[k % 4]));
+        }
+    }
+    CHECK_INT((int)close_there(&d).graph_launches, STEPS - 1);
+}
+
 /* ------------------------------------------------------------------ what others see */
 
 static struct there shared;
@@ -306,6 +337,7 @@ TEST(a_value_that_two_variables_have_stays_what_it_is)
 TEST_MAIN(RUN(steps_that_take_their_variables_give_the_same_bits)
               RUN(steps_that_read_and_assign_give_the_same_bits)
                   RUN(a_recorded_step_is_one_launch_and_what_it_assigns_is_at_home)
-                      RUN(a_run_beside_sees_the_old_value_or_the_new_one_whole)
-                          RUN(a_run_beside_sees_what_was_not_taken_whole)
-                              RUN(a_value_that_two_variables_have_stays_what_it_is))
+                      RUN(recorded_draws_are_those_of_the_seeds_of_each_run)
+                          RUN(a_run_beside_sees_the_old_value_or_the_new_one_whole)
+                              RUN(a_run_beside_sees_what_was_not_taken_whole)
+                                  RUN(a_value_that_two_variables_have_stays_what_it_is))
