@@ -37,6 +37,7 @@ enum { N = 300, STEPS = 9, READS = 60, MIB = 1 << 20 };
                               "u = StatelessRandomUniform {T:type=int32; Tseed:type=int32} "                 \
                               "(int32[1] 300, g)\n"                                                          \
                               "q = Neg" FLOAT "(u)\n"
+#define RESULT "r = AddV2" FLOAT "(p, m1)\n"
 /* From w0 and m0, which are w and m as they were, to w1 and m1. */
 #define UPDATE                                                                                               \
     "p = Mul" FLOAT "(x, w0)\n"                                                                              \
@@ -44,16 +45,21 @@ enum { N = 300, STEPS = 9, READS = 60, MIB = 1 << 20 };
     "m1 = AddV2" FLOAT "(h0, p)\n"                                                                           \
     "d = Mul" FLOAT "(m1, float[] 0.125)\n"                                                                  \
     "w1 = Sub" FLOAT "(w0, d)\n"                                                                             \
-    "r = AddV2" FLOAT "(p, m1)\n"                                                                            \
     "e1 = AssignVariableOp" OF "(m, m1)\n"                                                                   \
     "e2 = AssignVariableOp" OF "(w, w1, ^seen)\n"
 
 static const char *const takes = START_AND_LOOK "seen = ReadVariableOp" OF "(w)\n"
                                                 "w0 = _TakeVariable" OF "(w, ^seen)\n"
-                                                "m0 = _TakeVariable" OF "(m)\n" UPDATE;
+                                                "m0 = _TakeVariable" OF "(m)\n" UPDATE RESULT;
 static const char *const reads = START_AND_LOOK "seen = ReadVariableOp" OF "(w)\n"
                                                 "w0 = ReadVariableOp" OF "(w)\n"
-                                                "m0 = ReadVariableOp" OF "(m)\n" UPDATE;
+                                                "m0 = ReadVariableOp" OF "(m)\n" UPDATE RESULT;
+/* Its result is w as it was. */
+static const char *const keeps = START_AND_LOOK "seen = ReadVariableOp" OF "(w)\n"
+                                                "r = Reshape {T:type=float; Tshape:type=int32} "
+                                                "(seen, int32[1] -1)\n"
+                                                "w0 = _TakeVariable" OF "(w, ^r)\n"
+                                                "m0 = _TakeVariable" OF "(m)\n" UPDATE;
 
 /* ------------------------------------------------------------------ a model, and its functions */
 
@@ -203,6 +209,11 @@ TEST(steps_that_read_and_assign_give_the_same_bits)
     same_bits(reads);
 }
 
+TEST(a_value_that_is_used_behind_the_update_stays_what_it_was)
+{
+    same_bits(keeps);
+}
+
 /* Once it is recorded a step is one launch, with nothing copied on the device beside it but what is assigned
  * by itself: w is at its home, and in the recording of those who look at it. */
 TEST(a_recorded_step_is_one_launch_and_what_it_assigns_is_at_home)
@@ -336,8 +347,9 @@ TEST(a_value_that_two_variables_have_stays_what_it_is)
 
 TEST_MAIN(RUN(steps_that_take_their_variables_give_the_same_bits)
               RUN(steps_that_read_and_assign_give_the_same_bits)
-                  RUN(a_recorded_step_is_one_launch_and_what_it_assigns_is_at_home)
-                      RUN(recorded_draws_are_those_of_the_seeds_of_each_run)
-                          RUN(a_run_beside_sees_the_old_value_or_the_new_one_whole)
-                              RUN(a_run_beside_sees_what_was_not_taken_whole)
-                                  RUN(a_value_that_two_variables_have_stays_what_it_is))
+                  RUN(a_value_that_is_used_behind_the_update_stays_what_it_was)
+                      RUN(a_recorded_step_is_one_launch_and_what_it_assigns_is_at_home)
+                          RUN(recorded_draws_are_those_of_the_seeds_of_each_run)
+                              RUN(a_run_beside_sees_the_old_value_or_the_new_one_whole)
+                                  RUN(a_run_beside_sees_what_was_not_taken_whole)
+                                      RUN(a_value_that_two_variables_have_stays_what_it_is))
