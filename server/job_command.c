@@ -75,8 +75,10 @@ static enum td_code train(const struct td_options *o, struct td_job_todo todo, s
                           struct td_fault *f)
 {
     const int threads = o->job_cores < MOST_THREADS ? (int)o->job_cores : MOST_THREADS;
-    uint64_t gpu_bytes;
+    uint64_t gpu_bytes, pinned;
     TD_TRY(td_fault_of(f, td_memory_parse("gpu_memory_limit", o->gpu_memory_limit, 0, &gpu_bytes, &f->err),
+                       "invalid_value", ""));
+    TD_TRY(td_fault_of(f, td_memory_parse("gpu_pinned_memory", o->gpu_pinned_memory, 0, &pinned, &f->err),
                        "invalid_value", ""));
     const struct td_train_run_opts opts = {
         .model = todo.model,
@@ -89,7 +91,10 @@ static enum td_code train(const struct td_options *o, struct td_job_todo todo, s
         .devices = {.devices = o->devices,
                     .most = 1,
                     .module = o->device_module,
-                    .device = {.limit = gpu_bytes, .tf32 = o->gpu_tf32}},
+                    .device = {.limit = gpu_bytes,
+                               .pinned = pinned,
+                               .graph_run = (int)o->gpu_graph_run,
+                               .tf32 = o->gpu_tf32}},
         .train = todo.train,
     };
     return td_train_run(&opts, out, f);

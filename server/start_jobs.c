@@ -25,16 +25,18 @@ static bool add(struct td_job_flags *f, int *n, const char *name, const char *va
 
 static enum td_code make_flags(const struct td_options *o, struct td_job_flags *f, struct td_err *err)
 {
-    char quota[24], gpus[24];
+    char quota[24], gpus[24], graph_run[24];
     int n = 0;
     (void)snprintf(gpus, sizeof gpus, "%lld", (long long)o->job_gpus);
+    (void)snprintf(graph_run, sizeof graph_run, "%lld", (long long)o->gpu_graph_run);
     (void)snprintf(quota, sizeof quota, "%llu", (unsigned long long)td_disk_most(td_disk_state()));
-    const bool whole = add(f, &n, "saved_model_tags", o->saved_model_tags) &&
-                       add(f, &n, "op_library", o->op_library) && add(f, &n, "devices", o->job_devices) &&
-                       add(f, &n, "device_module", o->device_module) && add(f, &n, "job_gpus", gpus) &&
-                       add(f, &n, "gpu_memory_limit", o->gpu_memory_limit) &&
-                       add(f, &n, "gpu_tf32", o->gpu_tf32 ? "true" : "false") &&
-                       add(f, &n, "log_level", o->log_level) && add(f, &n, "state_quota", quota);
+    const bool whole =
+        add(f, &n, "saved_model_tags", o->saved_model_tags) && add(f, &n, "op_library", o->op_library) &&
+        add(f, &n, "devices", o->job_devices) && add(f, &n, "device_module", o->device_module) &&
+        add(f, &n, "job_gpus", gpus) && add(f, &n, "gpu_memory_limit", o->gpu_memory_limit) &&
+        add(f, &n, "gpu_pinned_memory", o->gpu_pinned_memory) && add(f, &n, "gpu_graph_run", graph_run) &&
+        add(f, &n, "gpu_tf32", o->gpu_tf32 ? "true" : "false") && add(f, &n, "log_level", o->log_level) &&
+        add(f, &n, "state_quota", quota);
     return whole ? TD_OK : td_no_memory(err, sizeof *f, "the flags of jobs");
 }
 

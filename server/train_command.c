@@ -39,7 +39,7 @@
 #include "server/train_processes.h"
 #include "server/train_run.h"
 
-enum { MOST_THREADS = 16 };
+enum { MOST_THREADS = 16, MOST_GRAPH_RUN = 1000000 };
 
 static const char USAGE[] =
     "usage: tensord train job.json --model=NAME=DIR | --model_base_path=DIR [options]\n"
@@ -55,6 +55,7 @@ static const char USAGE[] =
     "  --op_library=FILES       as the daemon's\n"
     "  --devices=cpu|auto|gpu   where it computes; the default is cpu\n"
     "  --device_module=FILE     as the daemon's\n"
+    "  --gpu_graph_run=N        as the daemon's\n"
     "  --log_device_placement=true  as the daemon's, and what a GPU has done\n"
     "\n"
     "mpirun -n N tensord train ..: N processes share each batch; the result is the same.\n"
@@ -64,7 +65,7 @@ static const char USAGE[] =
 
 struct command {
     const char *job, *model, *base_path, *output, *work_dir, *events, *threads, *tags, *op_library;
-    const char *devices, *device_module, *log_placement;
+    const char *devices, *device_module, *log_placement, *graph_run;
     bool help;
 };
 
@@ -99,6 +100,7 @@ static enum td_code read_arguments(struct command *c, int argc, char **argv, str
         {"saved_model_tags", &c->tags},
         {"devices", &c->devices},
         {"device_module", &c->device_module},
+        {"gpu_graph_run", &c->graph_run},
         {"log_device_placement", &c->log_placement},
     };
     struct td_command_args args = {
@@ -132,6 +134,22 @@ static enum td_code number_of_threads(const struct command *c, int *out, struct 
     const long n = strtol(c->threads, &end, 10);
     if (*end != 0 || end == c->threads || n < 1 || n > MOST_THREADS) {
         return TD_FAULT(f, "invalid_value", "", "--threads=%s: want 1 to %d", c->threads, MOST_THREADS);
+    }
+    *out = (int)n;
+    return TD_OK;
+}
+
+static enum td_code graph_run(const struct command *c, int *out, struct td_fault *f)
+{
+    char *end;
+    *out = TD_DEVICES_GRAPH_RUN;
+    if (c->graph_run == NULL) {
+        return TD_OK;
+    }
+    const long n = strtol(c->graph_run, &end, 10);
+    if (*end != 0 || end == c->graph_run || n < 0 || n > MOST_GRAPH_RUN) {
+        return TD_FAULT(f, "invalid_value", "", "--gpu_graph_run=%s: want 0 to %d", c->graph_run,
+                        MOST_GRAPH_RUN);
     }
     *out = (int)n;
     return TD_OK;
@@ -446,7 +464,10 @@ static enum td_code run(const struct command *c, const struct plan *p, struct td
         .serving_dir = p->serving,
         .tags = c->tags,
         .op_library = c->op_library,
-        .devices = {.devices = c->devices, .most = 1, .module = c->device_module},
+        .devices = {.devices = c->devices,
+                    .most = 1,
+                    .module = c->device_module,
+                    .device = {.pinned = TD_DEVICES_PINNED}},
         .log_placement = logs_placement(c),
         .train = {.spec = p->spec,
                   .training_path = p->training,
@@ -459,6 +480,7 @@ static enum td_code run(const struct command *c, const struct plan *p, struct td
                   .ranks = p->ranks},
     };
     TD_TRY(number_of_threads(c, &opts.threads, f));
+    TD_TRY(graph_run(c, &opts.devices.device.graph_run, f));
     TD_TRY(td_train_run(&opts, out, f));
     return l != NULL && out->end == TD_TRAIN_DONE
                ? td_fault_of(f, publish(p, out, l, &f->err), "server_error", "")

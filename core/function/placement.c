@@ -161,7 +161,8 @@ static void place_bound(const struct td_model_opts *o, const struct td_bound_pla
                        recorded->loop ? "goes round on the device"
                        : b->inner[step] != NULL
                            ? "recorded with its neighbours, its branch chosen on the device,"
-                           : "recorded with its neighbours",
+                       : there ? "recorded with its neighbours"
+                               : "done beside the launch of what is recorded",
                        o->device->graph_run);
     }
 }

@@ -241,6 +241,10 @@ enum td_op_flags {
      * of core/graph/shape_infer.c's, need not say it */
     TD_OP_BY_SHAPES = 1 << 26,
     TD_OP_CHECKS = 1 << 27, /* stateful in that it may end the run with an error, no more */
+    /* moves whole values of the variables that its first inputs are handles of: with TD_OP_READS it reads
+     * them, with outputs it takes them, else it assigns input 1. A recording does that around its launch
+     * (core/run/stretch.h) */
+    TD_OP_VARIABLES = 1 << 28,
 };
 
 /* ------------------------------------------------------------------ what the compiler asks of an op
@@ -404,7 +408,8 @@ struct td_op {
     const struct td_batchable_rule *batchable;
     uint32_t host_in; /* bit i: input ARGUMENT i (of the signature) stays in host memory on any device */
     uint32_t host_out;
-    td_infer_fn *infer;              /* NULL: outputs are known only when run */
+    uint32_t unjudged;  /* bit i: `infer` never asks for input i's value, integers though it has */
+    td_infer_fn *infer; /* NULL: outputs are known only when run */
     const struct td_kernel *kernels; /* ends with a row without a name; the plain reference comes last */
     /* what the compiler asks (above); zeroed where nothing of the kind is known */
     td_simplify_fn *simplify;

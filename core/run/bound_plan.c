@@ -148,7 +148,8 @@ static bool judges_values(const struct prop *x, const struct td_step *s)
     const bool by_shapes = (s->flags & (TD_OP_ELEMENTWISE | TD_OP_BY_SHAPES)) != 0 ||
                            (s->node->op != NULL && td_infer_is_by_shapes(s->node->op->infer));
     for (int i = (s->flags & TD_OP_VIEW) ? 1 : 0; !by_shapes && i < s->n_in; i++) { /* bytes are shown */
-        if (x->value[i] == NULL && td_bound_plan_judges(&x->in[i], x->p->dtype[s->in[i]])) {
+        const bool unjudged = s->node->op != NULL && i < 32 && (s->node->op->unjudged >> i & 1) != 0;
+        if (x->value[i] == NULL && !unjudged && td_bound_plan_judges(&x->in[i], x->p->dtype[s->in[i]])) {
             return true;
         }
     }

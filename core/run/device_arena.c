@@ -65,6 +65,9 @@ static void find_lifetimes(struct planner *m)
     }
     for (int k = m->s->end - 1; k >= m->s->first; k--) {
         const struct td_step *s = &p->steps[k];
+        if (m->l->mode[k] != TD_STEP_SKIP && td_stretch_use(m->l, k) == TD_USES_ASSIGN) {
+            keep(m, s->in[1], m->s->end);
+        }
         if (!td_stretch_runs(m->l, k)) {
             continue;
         }

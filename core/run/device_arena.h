@@ -16,9 +16,9 @@ struct td_device_arena {
     int n;
 };
 
-/* reserved: bytes at the block's start that are somebody else's. Outputs that are read behind the stretch,
- * and what kernels of it judge, keep their bytes to its end. RESOURCE_EXHAUSTED also where sizes add up to
- * more than there can be. */
+/* reserved: bytes at the block's start that are somebody else's. Outputs that are read behind the stretch or
+ * assigned by it, and what kernels of it judge, keep their bytes to its end. RESOURCE_EXHAUSTED also where
+ * sizes add up to more than there can be. */
 TD_MUST enum td_code td_device_arena_plan(const struct td_bound_plan *l, const struct td_stretch *s,
                                           size_t reserved, struct td_device_arena *out, struct td_err *err);
 void td_device_arena_fini(struct td_device_arena *a);

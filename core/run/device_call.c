@@ -42,6 +42,23 @@ enum td_code td_call_hold(const struct td_call *c, const struct td_tensor *t, st
     return TD_OK;
 }
 
+int td_call_holds(const struct td_call *c, const struct td_buffer *b)
+{
+    const struct td_exec *x = c->step;
+    const struct td_device_run *dev = x->frame->dev;
+    int n = 0;
+    for (int i = 0; i < dev->weights.n; i++) {
+        n += dev->weights.list[i] == b;
+    }
+    for (int v = 0; v < dev->n_values; v++) {
+        if (dev->at[v].buf == b && x->plan->last_use[v] > x->done) {
+            return -1;
+        }
+        n += dev->at[v].buf == b;
+    }
+    return n;
+}
+
 enum td_code td_call_wait(const struct td_call *c, struct td_err *err)
 {
     return run_of(c) == NULL ? TD_OK : td_device_run_wait(run_of(c), err);

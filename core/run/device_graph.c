@@ -20,6 +20,7 @@
 #include "core/base/list.h"
 #include "core/base/mem.h"
 #include "core/run/device_graph_impl.h"
+#include "core/run/device_home.h"
 #include "core/run/device_loop.h"
 
 enum { MOST_WAIT = 1024 };
@@ -53,11 +54,17 @@ void td_recorded_drop(const struct td_device *d, struct td_recorded *r)
         td_free(r->judges[i].in);
     }
     td_recorded_inner_free(d, r);
+    td_homes_drop(r);
     td_buffer_unref(r->arena);
     td_free(r->in);
     td_free(r->out);
     td_free(r->judges);
-    *r = (struct td_recorded){.of = r->of, .runs = r->runs, .due = r->due, .wait = r->wait};
+    *r = (struct td_recorded){.of = r->of,
+                              .runs = r->runs,
+                              .due = r->due,
+                              .wait = r->wait,
+                              .elsewhere = r->elsewhere,
+                              .n_elsewhere = r->n_elsewhere};
 }
 
 /* It may be recorded again, after twice as many runs as the last time. */
@@ -105,8 +112,18 @@ void td_device_graphs_free(struct td_device_graphs *g)
     pthread_mutex_unlock(&all.mu);
     for (int i = 0; i < g->n; i++) {
         td_recorded_drop(g->device, &g->at[i]);
+        td_free(g->at[i].elsewhere);
     }
     td_free(g);
+}
+
+bool td_device_graphs_have(const struct td_device_graphs *g, const struct td_buffer *b)
+{
+    bool yes = false;
+    for (int i = 0; g != NULL && b != NULL && i < g->n && !yes; i++) {
+        yes = g->at[i].arena == b;
+    }
+    return yes;
 }
 
 void td_device_graphs_leave(struct td_device_graphs *g, bool is_short)
@@ -143,17 +160,44 @@ size_t td_device_graphs_trim(const struct td_device *d)
 
 /* ------------------------------------------------------------------ launching */
 
-/* Whether it is there, and all weights are the bytes that were recorded. */
-static bool is_current(const struct td_frame *f, const struct td_recorded *r)
+static bool is_same(const struct td_frame *f, const struct td_recorded_source *in)
 {
-    bool current = !td_buffer_is_gone(r->arena);
-    for (int i = 0; i < r->n_in && current; i++) {
-        const struct td_recorded_source *in = &r->in[i];
-        current =
-            in->from != TD_FROM_WEIGHT || (!f->dev->only_there[in->v] && f->slots[in->v].data == in->here &&
-                                           td_tensor_bytes(&f->slots[in->v]) == td_tensor_bytes(&in->there));
+    const struct td_tensor *at = &f->dev->at[in->v], *slot = &f->slots[in->v];
+    switch (in->from) {
+    case TD_FROM_WEIGHT:
+        return !f->dev->only_there[in->v] && slot->data == in->here &&
+               td_tensor_bytes(slot) == td_tensor_bytes(&in->there);
+    case TD_FROM_THERE:
+        return at->buf != NULL && at->data == in->there.data &&
+               td_tensor_bytes(at) == td_tensor_bytes(&in->there);
+    default:
+        return true;
     }
-    return current;
+}
+
+/* That value v was not where it was recorded: where that goes on, it is copied. */
+static void note_elsewhere(struct td_recorded *r, int v)
+{
+    int *more = td_realloc(r->elsewhere, (size_t)r->n_elsewhere + 1, sizeof *more);
+    if (more != NULL) {
+        r->elsewhere = more;
+        r->elsewhere[r->n_elsewhere++] = v;
+    }
+}
+
+/* Whether it is there, all that it reads is at the places that were recorded, and homes may be written. */
+static enum td_code is_current(struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r,
+                               bool *current, struct td_err *err)
+{
+    *current = !td_buffer_is_gone(r->arena);
+    for (int i = 0; i < r->n_in; i++) {
+        const bool same = is_same(f, &r->in[i]);
+        if (!same && r->in[i].from == TD_FROM_THERE) {
+            note_elsewhere(r, r->in[i].v);
+        }
+        *current &= same;
+    }
+    return *current ? td_homes_enter(f, l, r, current, err) : TD_OK;
 }
 
 static bool makes(const struct td_recorded *r, const struct td_plan *p, int v)
@@ -228,7 +272,7 @@ static enum td_code place_result(struct td_frame *f, const struct td_plan *p,
     struct td_device_run *dev = f->dev;
     const bool fetched = p->last_use[out->v] == p->n_steps;
     struct td_tensor t;
-    if (!p->escapes[out->v] || (fetched && !anywhere)) {
+    if (out->home || out->assigned || !p->escapes[out->v] || (fetched && !anywhere)) {
         td_tensor_ref(&t, &out->there);
     } else {
         TD_TRY(td_device_run_make(dev, out->there.dtype, &out->there.shape, &t, err));
@@ -267,7 +311,7 @@ enum td_code td_recorded_make_room(struct td_device_run *dev, int n_judges, stru
 static enum td_code give_all(struct td_frame *f, const struct td_recorded *r, struct td_err *err)
 {
     for (int i = 0; i < r->n_in; i++) {
-        if (r->in[i].from == TD_FROM_GIVEN) {
+        if (r->in[i].from == TD_FROM_GIVEN || r->in[i].from == TD_FROM_HOME) {
             TD_TRY(td_recorded_give(f, &r->in[i], err));
         }
     }
@@ -305,12 +349,12 @@ static enum td_code make(struct td_frame *f, const struct td_bound_plan *l, stru
     return TD_OK;
 }
 
-enum td_code td_device_graph_run(struct td_frame *f, const struct td_bound_plan *l, int step,
-                                 const struct td_run *run, int *next, struct td_err *err)
+enum td_code td_device_graph_due(struct td_frame *f, const struct td_bound_plan *l, int step,
+                                 const struct td_stretch **of, struct td_err *err)
 {
     struct td_device_run *dev = f->dev;
     const int i = td_stretch_at(l, step);
-    *next = step;
+    *of = NULL;
     if (i < 0) {
         return TD_OK;
     }
@@ -321,17 +365,27 @@ enum td_code td_device_graph_run(struct td_frame *f, const struct td_bound_plan 
         set_busy(dev->graphs, true);
     }
     struct td_recorded *r = &dev->graphs->at[i];
+    r->runs += r->runs < INT_MAX;
+    if (r->arena != NULL || r->runs >= r->due) {
+        *of = &l->stretches[i];
+        return td_device_run_stream(dev, err); /* before it is looked at: no restart from here on */
+    }
+    return TD_OK;
+}
+
+enum td_code td_device_graph_run(struct td_frame *f, const struct td_bound_plan *l,
+                                 const struct td_stretch *of, const struct td_run *run, int *next,
+                                 struct td_err *err)
+{
+    struct td_device_run *dev = f->dev;
+    struct td_recorded *r = &dev->graphs->at[of - l->stretches];
     bool made = r->arena != NULL;
     const bool was_made = made;
-    r->runs += r->runs < INT_MAX;
-    if (made) { /* before it is looked at: no restart from here on */
-        TD_TRY(td_device_run_stream(dev, err));
-    }
-    if (made && !is_current(f, r)) {
+    *next = of->first;
+    bool current = true;
+    TD_TRY(made ? is_current(f, l, r, &current, err) : TD_OK);
+    if (!current) {
         drop_for_now(dev->device, r);
-        return TD_OK;
-    }
-    if (!made && r->runs < r->due) {
         return TD_OK;
     }
     TD_TRY(made ? TD_OK : make(f, l, r, &made, err));

@@ -26,10 +26,15 @@ struct td_device_graphs;
 struct td_device_recorder;
 struct td_run;
 
-/* Queues the stretch that begins at step, by its recording: *next is the step behind it. *next is step where
- * none begins there or it is not recorded: nothing was queued. */
-TD_MUST enum td_code td_device_graph_run(struct td_frame *f, const struct td_bound_plan *l, int step,
-                                         const struct td_run *run, int *next, struct td_err *err);
+/* The stretch that begins at step, where it is recorded, or to be in this run: then what its steps read or
+ * take of variables is next, and td_device_graph_run. Else *of is NULL. */
+TD_MUST enum td_code td_device_graph_due(struct td_frame *f, const struct td_bound_plan *l, int step,
+                                         const struct td_stretch **of, struct td_err *err);
+/* Queues it by its recording: *next is the step behind it, and what it assigns to variables is next. *next is
+ * its first step where it cannot be recorded now: nothing was queued. */
+TD_MUST enum td_code td_device_graph_run(struct td_frame *f, const struct td_bound_plan *l,
+                                         const struct td_stretch *of, const struct td_run *run, int *next,
+                                         struct td_err *err);
 /* The run is over, its work done and its values released; is_short: it had too little memory. */
 void td_device_graphs_leave(struct td_device_graphs *g, bool is_short); /* accepts NULL */
 void td_device_graphs_free(struct td_device_graphs *g);                 /* accepts NULL */

@@ -11,7 +11,10 @@
 #include "core/run/device_run_impl.h"
 #include "core/run/stretch.h"
 
-enum td_recorded_from { TD_FROM_WEIGHT, TD_FROM_FIXED, TD_FROM_GIVEN };
+/* A weight's bytes on the host; what is known with the shapes; the run's own, copied; as long as they are at
+ * one place on the device, a variable's, or what another recording of the plan has made; a variable's that
+ * has a home (core/run/device_home.h). */
+enum td_recorded_from { TD_FROM_WEIGHT, TD_FROM_FIXED, TD_FROM_GIVEN, TD_FROM_THERE, TD_FROM_HOME };
 
 struct td_recorded_source {
     int v;
@@ -23,6 +26,8 @@ struct td_recorded_source {
 struct td_recorded_result {
     int v;
     struct td_tensor there; /* without a reference */
+    bool home;              /* a variable's, where the value is at every launch's end */
+    bool assigned;          /* only to variables, which copy it */
 };
 
 /* A launch that judges inputs. */
@@ -35,18 +40,21 @@ struct td_recorded_judge {
 };
 
 struct td_recorded_inner;
+struct td_recorded_home;
 
 struct td_recorded {
     struct td_stretch of;
     int runs, due,
         wait; /* so far; which of them is to be recorded (INT_MAX: none); how many more after that */
+    int *elsewhere, n_elsewhere; /* values of variables that were elsewhere when it was to be launched */
     struct td_recording *graph;
     struct td_buffer *arena; /* NULL: nothing is recorded */
     struct td_recorded_source *in;
     struct td_recorded_result *out;
     struct td_recorded_judge *judges;
-    int32_t *words; /* n_judges, in the arena */
-    int n_in, n_out, n_judges;
+    int32_t *words;                 /* n_judges, in the arena */
+    struct td_recorded_home *homes; /* of variables that it assigns, by address */
+    int n_in, n_out, n_judges, n_homes;
     bool whole;                      /* a plan of its own: its feeds have places, and what it fetches has */
     struct td_recorded_inner *inner; /* n_inner, in the order of the steps that run them */
     int n_inner;
@@ -73,6 +81,8 @@ struct td_device_recorder {
     int next, judged, inner; /* of the plan's pieces, the judges, and control flow: the same each time */
 };
 
+/* Whether b is the arena of a recording. */
+bool td_device_graphs_have(const struct td_device_graphs *g, const struct td_buffer *b); /* g may be NULL */
 /* Forgets the recording; how many runs there were stays. */
 void td_recorded_drop(const struct td_device *d, struct td_recorded *r);
 /* Records the stretch now. *made: its inputs are in their places for this run, and what comes out is noted.

@@ -246,7 +246,7 @@ static enum td_code make(struct td_frame *f, const struct td_bound_plan *l, stru
     TD_TRY(td_recorded_inner_bring(r, err));
     TD_TRY(record_graph(f, s, r, &room, err));
     for (int i = 0; i < s->n_out; i++) {
-        r->out[r->n_out++] = (struct td_recorded_result){s->out0 + i, r->inner[0].place[i]};
+        r->out[r->n_out++] = (struct td_recorded_result){.v = s->out0 + i, .there = r->inner[0].place[i]};
     }
     return TD_OK;
 }

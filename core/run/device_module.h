@@ -58,6 +58,7 @@ struct td_device_counts {
     uint64_t pinned_limit, pinned, pinned_used, pinned_refusals;
     uint64_t launches;
     uint64_t graphs, graphs_made, graph_launches; /* that there are, and were ever; launches of one */
+    uint64_t graph_kernels;                       /* of `launches` */
     uint64_t copies[TD_COPY_KINDS], copied[TD_COPY_KINDS]; /* by enum td_copy; copied: bytes */
     int streams, most_streams; /* that are made, and that may be; 0: one for each run */
     int used, runs;            /* streams that runs are on, and these */

@@ -9,6 +9,7 @@
 #include "core/base/work.h"
 #include "core/run/device_arena.h"
 #include "core/run/device_graph_impl.h"
+#include "core/run/device_home.h"
 
 /* ------------------------------------------------------------------ what goes in */
 
@@ -21,19 +22,68 @@ static struct td_tensor place_at(struct td_buffer *arena, size_t at, const struc
                               .shape = like->shape};
 }
 
-/* A value that the stretch reads and does not make. False: it cannot be recorded now. */
-static bool add_source(const struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r, int v)
+/* The variable that v was read of; NULL: of none. */
+static const struct td_obj *variable_of(const struct td_bound_plan *l, int v)
+{
+    const struct td_plan *p = l->plan;
+    const struct td_obj *variable = NULL;
+    for (int k = 0; k < p->n_steps && variable == NULL && p->steps[k].out0 <= v; k++) {
+        const int i = v - p->steps[k].out0;
+        if (i < p->steps[k].n_out && i < p->steps[k].n_in && td_stretch_use(l, k) == TD_USES_READ) {
+            variable = td_stretch_variable(l, k, i);
+        }
+    }
+    return variable;
+}
+
+/* Whether v was read of a variable that the plan changes: on the host each run finds other bytes. */
+static bool changes(const struct td_bound_plan *l, int v)
+{
+    const struct td_plan *p = l->plan;
+    const struct td_obj *variable = variable_of(l, v);
+    bool yes = false;
+    for (int k = 0; k < p->n_steps && variable != NULL && !yes; k++) {
+        const bool reads = l->mode[k] == TD_STEP_SKIP || td_stretch_use(l, k) == TD_USES_READ;
+        for (int i = 0; i < p->steps[k].n_in && !reads; i++) {
+            yes |= td_stretch_variable(l, k, i) == variable;
+        }
+    }
+    return yes;
+}
+
+/* Whether it was found elsewhere more than once. */
+static bool wanders(const struct td_recorded *r, int v)
+{
+    int n = 0;
+    for (int i = 0; i < r->n_elsewhere; i++) {
+        n += r->elsewhere[i] == v;
+    }
+    return n > 1;
+}
+
+static enum td_recorded_from source_of(const struct td_frame *f, const struct td_bound_plan *l,
+                                       const struct td_recorded *r, int v)
 {
     const struct td_device_run *dev = f->dev;
     const struct td_tensor *slot = &f->slots[v];
     const bool fixed = l->known[v].dtype != TD_DTYPE_NONE;
-    const bool weight = dev->lasts[v] && (fixed || !dev->only_there[v]) && slot->buf != NULL;
-    r->in[r->n_in++] =
-        (struct td_recorded_source){.v = v,
-                                    .from = weight && td_tensor_bytes(slot) > 0 ? TD_FROM_WEIGHT
-                                            : fixed                             ? TD_FROM_FIXED
-                                                                                : TD_FROM_GIVEN};
-    return !(dev->lasts[v] && dev->only_there[v]); /* a variable that is over there moves from run to run */
+    if (td_home_of(r, v) != NULL) {
+        return TD_FROM_HOME;
+    }
+    if ((dev->lasts[v] && dev->only_there[v] && !fixed) ||
+        (!r->whole && td_device_graphs_have(dev->graphs, dev->at[v].buf))) {
+        return wanders(r, v) ? TD_FROM_GIVEN : TD_FROM_THERE;
+    }
+    const bool weight = dev->lasts[v] && slot->buf != NULL && td_tensor_bytes(slot) > 0;
+    return weight && (fixed || !changes(l, v)) ? TD_FROM_WEIGHT : fixed ? TD_FROM_FIXED : TD_FROM_GIVEN;
+}
+
+/* A value that the stretch reads and does not make. False: it cannot be recorded. */
+static bool add_source(const struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r, int v)
+{
+    const enum td_recorded_from from = source_of(f, l, r, v);
+    r->in[r->n_in++] = (struct td_recorded_source){.v = v, .from = from};
+    return from != TD_FROM_THERE || !r->whole;
 }
 
 enum td_code td_recorded_find(const struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r,
@@ -48,6 +98,9 @@ enum td_code td_recorded_find(const struct td_frame *f, const struct td_bound_pl
     *ok = true;
     if (r->whole) {
         memset(seen, true, (size_t)p->n_feeds);
+    } else if (td_homes_find(l, r, err)) {
+        td_free(seen);
+        return TD_RESOURCE_EXHAUSTED;
     }
     for (int k = r->of.first; k < r->of.end; k++) {
         most += p->steps[k].n_in;
@@ -87,7 +140,7 @@ size_t td_recorded_place(const struct td_frame *f, struct td_recorded *r, size_t
     for (int i = 0; i < r->n_in; i++) {
         struct td_recorded_source *in = &r->in[i];
         const struct td_tensor *t = value_of(f, in->v);
-        if (in->from == TD_FROM_WEIGHT) {
+        if (in->from == TD_FROM_WEIGHT || in->from == TD_FROM_THERE || in->from == TD_FROM_HOME) {
             continue;
         }
         if (r->arena != NULL) {
@@ -103,7 +156,7 @@ enum td_code td_recorded_give(struct td_frame *f, const struct td_recorded_sourc
     struct td_device_run *dev = f->dev;
     const struct td_tensor *at = &dev->at[in->v];
     const size_t bytes = td_tensor_bytes(&in->there);
-    if (bytes == 0) {
+    if (bytes == 0 || at->data == in->there.data) {
         return TD_OK;
     }
     if (at->buf == NULL) {
@@ -135,6 +188,13 @@ enum td_code td_recorded_bring(struct td_frame *f, struct td_recorded *r, struct
         if (in->from == TD_FROM_WEIGHT) {
             TD_TRY(td_recorded_take_weight(f, in, err));
             continue;
+        }
+        if (in->from == TD_FROM_THERE) {
+            in->there = f->dev->at[in->v];
+            continue;
+        }
+        if (in->from == TD_FROM_HOME) {
+            in->there = td_home_of(r, in->v)->there;
         }
         TD_TRY(td_recorded_give(f, in, err));
         td_tensor_clear(&f->dev->at[in->v]);
@@ -290,28 +350,57 @@ static enum td_code record_steps(struct td_frame *f, const struct td_bound_plan 
     TD_TRY(d->graph_begin(d, &rec->stream, err));
     enum td_code rc = td_recorded_clear_words(f, rec->stream, rec->room, err);
     rc = rc ? rc : td_recorded_steps(f, l, rec, err);
+    rc = rc ? rc : td_homes_record(f, rec->to, rec->stream, err);
     struct td_err ended = {0};
     const enum td_code end = d->graph_end(d, rec->stream, &rec->to->graph, &ended);
     return rc ? rc : end ? td_fail(err, end, "%s", ended.msg) : TD_OK;
 }
 
-/* The values that somebody reads behind the stretch. */
+static enum td_code note_result(const struct td_frame *f, const struct td_plan *p, struct td_recorded *r,
+                                int v, struct td_err *err)
+{
+    const struct td_tensor *at = &f->dev->at[v];
+    bool home = false, made = false;
+    for (int i = 0; i < r->n_homes; i++) {
+        home |= r->homes[i].taken >= 0 && r->homes[i].there.buf == at->buf;
+        made |= r->homes[i].taken >= 0 && r->homes[i].made == v;
+    }
+    TD_FAIL_IF(home != made, err, UNIMPLEMENTED,
+               "what was taken of a variable is used behind its assignment");
+    r->out[r->n_out++] = (struct td_recorded_result){
+        .v = v, .there = *at, .home = home, .assigned = p->last_use[v] < r->of.end};
+    return TD_OK;
+}
+
+/* The values that somebody reads behind the stretch, and those that it assigns. */
 static enum td_code note_results(const struct td_frame *f, const struct td_bound_plan *l,
                                  struct td_recorded *r, struct td_err *err)
 {
     const struct td_plan *p = l->plan;
     const struct td_step *last = &p->steps[r->of.end - 1];
-    const int first = p->steps[r->of.first].out0, end = last->out0 + last->n_out;
-    r->out = td_calloc((size_t)(end - first) + 1, sizeof *r->out);
-    if (r->out == NULL) {
-        return td_no_memory(err, (size_t)(end - first), "what comes out of a recording");
+    const int first = p->steps[r->of.first].out0, n = last->out0 + last->n_out - first;
+    enum td_code rc = TD_OK;
+    bool *out = td_calloc((size_t)n + 1, 1);
+    r->out = td_calloc((size_t)n + 1, sizeof *r->out);
+    if (out == NULL || r->out == NULL) {
+        td_free(out);
+        return td_no_memory(err, (size_t)n, "what comes out of a recording");
     }
-    for (int v = first; v < end; v++) {
-        if (f->dev->at[v].buf != NULL && p->last_use[v] >= r->of.end) {
-            r->out[r->n_out++] = (struct td_recorded_result){v, f->dev->at[v]};
+    for (int k = r->of.first; k < r->of.end; k++) {
+        const struct td_step *s = &p->steps[k];
+        for (int i = 0; td_stretch_runs(l, k) && i < s->n_out; i++) {
+            out[s->out0 - first + i] = p->last_use[s->out0 + i] >= r->of.end;
+        }
+        if (l->mode[k] != TD_STEP_SKIP && td_stretch_use(l, k) == TD_USES_ASSIGN && s->in[1] >= first &&
+            f->dev->at[s->in[1]].buf != NULL) {
+            out[s->in[1] - first] = true;
         }
     }
-    return TD_OK;
+    for (int v = first; v < first + n && rc == TD_OK; v++) {
+        rc = out[v - first] && f->dev->at[v].buf != NULL ? note_result(f, p, r, v, err) : TD_OK;
+    }
+    td_free(out);
+    return rc;
 }
 
 /* Nothing of a recording that failed is left: the steps are queued one by one. */
@@ -319,7 +408,7 @@ static void undo(struct td_frame *f, const struct td_bound_plan *l, struct td_re
 {
     for (int k = r->of.first; k < r->of.end; k++) {
         const struct td_step *s = &l->plan->steps[k];
-        for (int i = 0; i < s->n_out && l->mode[k] != TD_STEP_SKIP; i++) {
+        for (int i = 0; i < s->n_out && td_stretch_runs(l, k); i++) {
             td_device_run_release(f, s->out0 + i);
         }
     }
@@ -385,6 +474,7 @@ static enum td_code fill_arena(struct td_frame *f, const struct td_bound_plan *l
     rec->room = &room;
     TD_TRY(td_recorded_inner_open(f->dev, l, r, err));
     TD_TRY(td_recorded_allocate(f, l, r, &rec->plan, &room, err));
+    TD_TRY(td_homes_place(f, l, r, err));
     TD_TRY(td_recorded_bring(f, r, err));
     TD_TRY(td_recorded_inner_bring(r, err));
     TD_TRY(record_steps(f, l, rec, err));

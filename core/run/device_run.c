@@ -509,10 +509,10 @@ enum td_code td_device_run_finish(struct td_frame *f, const struct td_plan *p, b
                                   struct td_err *err)
 {
     struct td_err earlier = {0};
-    for (int i = 0; i < p->n_fetches && rc == TD_OK; i++) {
-        rc = anywhere && is_float(p->dtype[p->fetches[i]]) ? TD_OK
-                                                           : td_device_run_fetch(f, &p->fetches[i], 1, err);
+    for (int i = 0; i < p->n_fetches && anywhere && rc == TD_OK; i++) {
+        rc = is_float(p->dtype[p->fetches[i]]) ? TD_OK : td_device_run_fetch(f, &p->fetches[i], 1, err);
     }
+    rc = rc || anywhere ? rc : td_device_run_fetch(f, p->fetches, p->n_fetches, err);
     if (td_device_run_wait(f->dev, &earlier)) {
         rc = earlier.code;
         if (err != NULL) {

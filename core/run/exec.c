@@ -1,6 +1,6 @@
 /* core/run/exec.c - a whole run of a plan: feeds into slots, the steps, fetches out of them.
  *
- * Ranges of steps run one after the other on this thread (core/run/exec_step.c); between them stand parallel
+ * Ranges of steps run one after the other on this thread (core/run/exec_range.c); between them stand parallel
  * regions, which may use further threads (core/run/region_run.c). A run that used a device ends when its
  * stream has, and an error there comes before the host's own. Whatever came of it, every slot gives back what
  * it owns.

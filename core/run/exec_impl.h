@@ -17,6 +17,7 @@ struct td_exec {
     struct td_frame *frame;
     const struct td_step *step;
     int step_index;
+    int done;                      /* steps up to this one are done, or queued, but for what they assign */
     const struct td_shape *shapes; /* of the outputs, when inferred now */
     struct td_buffer *scratch[TD_EXEC_SCRATCH];
     int n_scratch;

@@ -1,10 +1,8 @@
-/* core/run/exec_step.c - one step, and what kernels see of it; and a range of steps.
+/* core/run/exec_step.c - one step, and what kernels see of it.
  *
- * One step: inputs are gathered (a reference edge gives a snapshot of its variable), shapes are inferred now
- * if the bound plan could not, the kernel runs, values whose last use this was are released. In graphs with
- * dead values (TF1 Switch) a step with a dead input does not run and its outputs are dead; Merge sees NULL
- * for dead inputs. A step whose kernel needs shapes that are found only now chooses it now
- * (core/run/late_choice.h).
+ * Inputs are gathered (a reference edge gives a snapshot of its variable), shapes are inferred now if the
+ * bound plan could not, and the kernel runs. A step whose kernel needs shapes that are found only now chooses
+ * it now (core/run/late_choice.h).
  *
  * Steps of mode DEVICE and DEVICE_CHECK are queued on the model's device instead; core/run/device_run.h has
  * that side.
@@ -18,7 +16,7 @@
 #include <string.h>
 
 #include "core/base/check.h"
-#include "core/run/device_graph.h"
+#include "core/run/device_run.h"
 #include "core/run/late_choice.h"
 #include "core/base/float_mode.h"
 #include "core/base/log.h"
@@ -26,8 +24,6 @@
 #include "core/run/model.h"
 #include "core/run/select.h"
 #include "core/run/variable.h"
-
-enum { CLOCK_EVERY = 8 };
 
 /* ------------------------------------------------------------------ slots */
 
@@ -448,116 +444,4 @@ void td_exec_end_step(struct td_exec *x)
         td_choice_fini(&x->now);
     }
     x->choice = NULL;
-}
-
-/* Deadness: any dead input or control input kills the step; Merge lives while one input does. */
-static bool step_is_dead(const struct td_exec *x)
-{
-    const struct td_step *s = x->step;
-    const struct td_frame *f = x->frame;
-    for (int i = 0; i < s->n_after; i++) {
-        if (f->step_dead[s->after[i]]) {
-            return true;
-        }
-    }
-    bool all = s->n_in > 0, any = false;
-    for (int i = 0; i < s->n_in; i++) {
-        any |= f->dead[s->in[i]];
-        all &= f->dead[s->in[i]];
-    }
-    return s->flags & TD_OP_DEAD_OK ? all : any;
-}
-
-/* A dead output has no value, only what an earlier run left in its slot: an observer sees no dtype there. */
-static void show_dead(struct td_exec *x, bool hide)
-{
-    for (int v = x->step->out0; x->plan->dead_values && v < x->step->out0 + x->step->n_out; v++) {
-        if (x->frame->dead[v]) {
-            x->frame->slots[v].dtype = hide ? TD_DTYPE_NONE : x->plan->dtype[v];
-        }
-    }
-}
-
-static enum td_code run_step(struct td_exec *x, struct td_err *err)
-{
-    const struct td_step *s = x->step;
-    if (x->plan->dead_values && step_is_dead(x)) {
-        x->frame->step_dead[x->step_index] = true;
-        for (int i = 0; i < s->n_out; i++) {
-            x->frame->dead[s->out0 + i] = true;
-        }
-        return TD_OK;
-    }
-    const struct td_run_opts *o = x->run->opts;
-    if (o->observe == NULL) {
-        return td_exec_step(x, err);
-    }
-    int64_t start = td_now_ns();
-    TD_TRY(td_exec_step(x, err));
-    int64_t ns = td_now_ns() - start;
-    show_dead(x, true);
-    const char *kernel = x->queued != NULL ? x->queued
-                         : s->n_rows > 0   ? td_choice_name(x->choice)
-                                           : "nothing";
-    const char *device = x->queued != NULL ? td_model_opts_of(x->run->model)->device->name : "cpu";
-    o->observe(o->ctx, &(struct td_observed){s->node, x->frame->in, &x->frame->slots[s->out0], s->n_out, ns,
-                                             kernel, device});
-    show_dead(x, false);
-    return TD_OK;
-}
-
-/* ------------------------------------------------------------------ a range of steps */
-
-static void release_values(struct td_exec *x, const struct td_step *s)
-{
-    for (int i = 0; i < s->n_release; i++) {
-        td_exec_release(x, s->release[i]);
-        if (x->frame->dev != NULL) {
-            td_device_run_release(x->frame, s->release[i]);
-        }
-    }
-}
-
-/* What is recorded on a device from step k on; *next: the step behind it. */
-static enum td_code run_stretch(struct td_exec *x, int k, int *next, struct td_err *err)
-{
-    if (x->frame->dev == NULL || x->bound->n_stretches == 0 || x->run->opts->observe != NULL) {
-        return TD_OK;
-    }
-    TD_TRY(td_device_graph_run(x->frame, x->bound, k, x->run, next, err));
-    for (int i = k; i < *next; i++) {
-        if (x->bound->mode[i] != TD_STEP_SKIP) {
-            release_values(x, &x->plan->steps[i]);
-        }
-    }
-    return TD_OK;
-}
-
-enum td_code td_exec_steps(struct td_exec *x, int from, int to, struct td_err *err)
-{
-    const struct td_plan *p = x->plan;
-    for (int k = from, ran = 0; k < to; k++) {
-        if (x->bound->mode[k] == TD_STEP_SKIP) {
-            continue;
-        }
-        bool look = x->run->opts->work.deadline_ns == 0 || ran++ % CLOCK_EVERY == 0;
-        if (look && td_call_stop_reason(x->run) != TD_OK) {
-            return td_call_stop_error(x->run, err);
-        }
-        int next = k;
-        TD_TRY(run_stretch(x, k, &next, err));
-        if (next > k) {
-            k = next - 1;
-            continue;
-        }
-        x->step = &p->steps[k];
-        x->step_index = k;
-        const enum td_code rc = run_step(x, err);
-        td_exec_end_step(x);
-        if (rc) {
-            return rc;
-        }
-        release_values(x, x->step);
-    }
-    return TD_OK;
 }

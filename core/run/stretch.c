@@ -45,6 +45,47 @@ static int judges(const struct td_bound_plan *l, int k)
     return l->inner[k] != NULL ? l->inner[k]->n_judges : l->choice[k].kernel->judged != 0;
 }
 
+enum td_stretch_use td_stretch_use(const struct td_bound_plan *l, int k)
+{
+    const struct td_step *s = &l->plan->steps[k];
+    return (s->flags & TD_OP_VARIABLES) == 0 || td_step_on_device(l->mode[k]) ? TD_USES_NONE
+           : (s->flags & TD_OP_READS) != 0                                    ? TD_USES_READ
+           : s->n_out > 0                                                     ? TD_USES_TAKE
+                                                                              : TD_USES_ASSIGN;
+}
+
+const struct td_obj *td_stretch_variable(const struct td_bound_plan *l, int k, int i)
+{
+    const struct td_tensor *t = &l->known[l->plan->steps[k].in[i]];
+    return t->dtype == TD_RESOURCE && td_tensor_count(t) == 1 ? td_tensor_obj(t, 0) : NULL;
+}
+
+/* Whether a step of [first, k) assigns the variable. */
+static bool is_assigned(const struct td_bound_plan *l, int first, int k, const struct td_obj *variable)
+{
+    bool yes = false;
+    for (int i = first; !yes && i < k; i++) {
+        yes = l->mode[i] != TD_STEP_SKIP && td_stretch_use(l, i) == TD_USES_ASSIGN &&
+              td_stretch_variable(l, i, 0) == variable;
+    }
+    return yes;
+}
+
+/* Whether step k, which uses variables, may stand in a stretch that begins at first. */
+static bool may_move(const struct td_bound_plan *l, int first, int k)
+{
+    const struct td_step *s = &l->plan->steps[k];
+    const bool assigns = td_stretch_use(l, k) == TD_USES_ASSIGN;
+    bool may = l->mode[k] == TD_STEP_READY && s->deref == NULL && l->choice[k].kernel != NULL;
+    for (int i = 0; may && i < (assigns ? 1 : s->n_in); i++) {
+        const struct td_obj *variable = td_stretch_variable(l, k, i);
+        const int v = assigns ? s->in[1] : s->out0 + i;
+        may = variable != NULL && !td_dtype_is_object(l->plan->dtype[v]) && td_shape_known(&l->shape[v]) &&
+              !is_assigned(l, first, k, variable);
+    }
+    return may;
+}
+
 /* The longest from step on; *launches of it. */
 static struct td_stretch longest(const struct td_bound_plan *l, int step, int *launches)
 {
@@ -53,6 +94,10 @@ static struct td_stretch longest(const struct td_bound_plan *l, int step, int *l
     *launches = 0;
     for (int k = step; k < l->plan->n_steps; k++) {
         if (l->mode[k] == TD_STEP_SKIP) {
+            continue;
+        }
+        if (td_stretch_use(l, k) != TD_USES_NONE && may_move(l, step, k)) {
+            s.end = k + 1;
             continue;
         }
         if (!may_record(l, k) || judged + judges(l, k) > TD_DEVICE_FAULTS_MOST) {

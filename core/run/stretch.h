@@ -7,6 +7,10 @@
  * of them (core/run/inner.h). It has two launches at least, and judges at most as often as a run has words
  * for that (core/run/device_faults.h). Plans with dead values have none.
  *
+ * Steps of the host that move values of variables (TD_OP_VARIABLES) may stand among them: those that read or
+ * take are done before the launch, those that assign behind it. So a stretch ends before a variable is read,
+ * taken or assigned that one of its steps assigns.
+ *
  * A loop is one by itself (core/run/device_loop.h). An If or Case with a loop in it is in none, but where a
  * loop has it: nobody could end that.
  *
@@ -23,11 +27,17 @@ TD_MUST bool td_stretches_find(struct td_bound_plan *l);
 int td_stretch_at(const struct td_bound_plan *l, int step);
 /* The one that has the step; NULL: none has. */
 const struct td_stretch *td_stretch_of(const struct td_bound_plan *l, int step);
-/* Whether the step does something. */
+/* Whether the step is the device's, or control flow that is recorded, and does something. */
 static inline bool td_stretch_runs(const struct td_bound_plan *l, int step)
 {
-    return l->mode[step] != TD_STEP_SKIP && l->choice[step].kernel != NULL;
+    const bool inner = l->inner[step] != NULL && l->mode[step] != TD_STEP_SKIP;
+    return (inner || td_step_on_device(l->mode[step])) && l->choice[step].kernel != NULL;
 }
+/* What a step does with the variables that it has handles of. */
+enum td_stretch_use { TD_USES_NONE, TD_USES_READ, TD_USES_TAKE, TD_USES_ASSIGN };
+enum td_stretch_use td_stretch_use(const struct td_bound_plan *l, int step);
+/* The variable behind input i, a handle, as is known with the shapes: NULL if it is not. */
+const struct td_obj *td_stretch_variable(const struct td_bound_plan *l, int step, int i);
 /* Whether a step's kernel draws no random numbers, and what it reads on the host is known with the shapes. */
 bool td_stretch_is_same(const struct td_bound_plan *l, int step);
 /* Whether step k may be a part of what another step runs, and does the same there each time, but for the

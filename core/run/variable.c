@@ -40,6 +40,7 @@ static void destroy(struct td_obj *o)
 {
     struct td_variable *v = (struct td_variable *)o;
     td_tensor_clear(&v->value);
+    td_tensor_clear(&v->home);
     forget_there(v);
     pthread_mutex_destroy(&v->mu);
     td_free(v->name);
@@ -103,6 +104,90 @@ static enum td_code be_there(const struct td_call *c, struct td_variable *v, boo
     return *there ? td_call_hold(c, &v->there, err) : TD_OK;
 }
 
+/* ------------------------------------------------------------------ its home */
+
+/* Bytes by themselves, for values like that. */
+static bool may_live(const struct td_tensor *at, const struct td_tensor *like)
+{
+    return at->buf != NULL && at->device == like->device && at->dtype == like->dtype &&
+           td_shape_equal(&at->shape, &like->shape) && at->data == at->buf->data &&
+           at->buf->bytes == td_tensor_bytes(like) && !td_buffer_is_gone(at->buf);
+}
+
+void td_variable_make_home(struct td_variable *v, const struct td_tensor *like, struct td_tensor *home)
+{
+    pthread_mutex_lock(&v->mu);
+    if (!may_live(&v->home, like)) {
+        td_tensor_clear(&v->home);
+        if (may_live(&v->there, like)) {
+            td_tensor_ref(&v->home, &v->there);
+        } else if (may_live(like, like)) {
+            td_tensor_ref(&v->home, like);
+        }
+    }
+    *home = v->home;
+    pthread_mutex_unlock(&v->mu);
+}
+
+static bool is_held(const struct td_buffer *b, int times)
+{
+    return atomic_load_explicit(&b->refs, memory_order_acquire) == times;
+}
+
+struct td_buffer *td_variable_hold_home(struct td_variable *v, const struct td_tensor *home, int held)
+{
+    pthread_mutex_lock(&v->mu);
+    const bool yes = v->home.buf == home->buf && v->home.data == home->data &&
+                     !td_buffer_is_gone(v->home.buf) &&
+                     is_held(v->home.buf, 1 + (v->there.buf == v->home.buf) + held);
+    struct td_buffer *b = yes ? td_buffer_ref(v->home.buf) : NULL;
+    pthread_mutex_unlock(&v->mu);
+    return b;
+}
+
+/* Under mu: *t, of the run of c or a value that it may read, comes to lie at the variable's home, if it has
+ * one that nobody else holds: *came. */
+static enum td_code come_home(const struct td_call *c, struct td_variable *v, struct td_tensor *t, bool *came,
+                              struct td_err *err)
+{
+    *came = false;
+    if (v->home.buf == NULL || v->home.device != t->device || v->home.data == t->data ||
+        !td_shape_equal(&v->home.shape, &t->shape)) {
+        return TD_OK;
+    }
+    TD_TRY(td_call_enter(c, err)); /* before it is looked at */
+    const int held = td_buffer_is_gone(v->home.buf) ? -1 : td_call_holds(c, v->home.buf);
+    if (held < 0 || !is_held(v->home.buf, 1 + (v->there.buf == v->home.buf) + held)) {
+        return TD_OK;
+    }
+    struct td_stream *stream;
+    TD_TRY(td_call_stream(c, &stream, err));
+    TD_TRY(td_call_hold(c, &v->home, err));
+    TD_TRY(t->device->copy(t->device, stream, TD_COPY_ON_DEVICE, v->home.data, t->data, td_tensor_bytes(t),
+                           err));
+    td_tensor_clear(t);
+    td_tensor_ref(t, &v->home);
+    *came = true;
+    return TD_OK;
+}
+
+/* Under mu: what the run of c may read on its device comes home. */
+static enum td_code bring_home(const struct td_call *c, struct td_variable *v, struct td_err *err)
+{
+    struct td_event *made;
+    bool came;
+    TD_TRY(come_home(c, v, &v->there, &came, err));
+    if (came) {
+        TD_TRY(td_call_event(c, &made, err));
+        is_made(v);
+        v->made = made;
+        v->maker = td_call_run_there(c);
+    }
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ reading */
+
 /* Under mu: the variable has no value any more. */
 static void empty(struct td_variable *v)
 {
@@ -118,7 +203,7 @@ static enum td_code get(const struct td_call *c, struct td_variable *v, bool tak
     bool there = false;
     pthread_mutex_lock(&v->mu);
     enum td_code rc = c != NULL ? be_there(c, v, &there, err) : TD_OK;
-    rc = rc || there ? rc : be_here(v, err);
+    rc = rc ? rc : there ? bring_home(c, v, err) : be_here(v, err);
     if (rc == TD_OK) {
         td_tensor_ref(out, there ? &v->there : &v->value);
     }
@@ -151,6 +236,17 @@ enum td_code td_variable_take_in(const struct td_call *c, struct td_variable *v,
     return get(c, v, true, out, err);
 }
 
+bool td_variable_empty(struct td_variable *v)
+{
+    pthread_mutex_lock(&v->mu);
+    const bool was_set = v->value.dtype != TD_DTYPE_NONE;
+    empty(v);
+    pthread_mutex_unlock(&v->mu);
+    return was_set;
+}
+
+/* ------------------------------------------------------------------ assigning */
+
 /* *t comes to be the value: here, or there with what a run has queued for it. */
 static enum td_code assign(const struct td_call *c, struct td_variable *v, struct td_tensor *t,
                            struct td_err *err)
@@ -160,10 +256,14 @@ static enum td_code assign(const struct td_call *c, struct td_variable *v, struc
     TD_FAIL_IF(v->dtype != t->dtype, err, INVALID_ARGUMENT,
                "Trying to assign variable %s of dtype %s a value of dtype %s", v->name,
                td_dtype_name(v->dtype), td_dtype_name(t->dtype));
-    if (there) {
-        TD_TRY(td_call_event(c, &made, err));
-    }
     pthread_mutex_lock(&v->mu);
+    bool came;
+    enum td_code rc = there ? come_home(c, v, t, &came, err) : TD_OK;
+    rc = rc || !there ? rc : td_call_event(c, &made, err);
+    if (rc) {
+        pthread_mutex_unlock(&v->mu);
+        return rc;
+    }
     struct td_tensor old = v->value;
     forget_there(v);
     v->value = *t;

@@ -6,6 +6,12 @@
  * Its bytes may lie on the model's device: what a run has computed there and assigned is not brought back
  * before somebody on the host reads it, and is lost with the device's context. What a run has queued for it
  * may not be done yet: other runs wait for that, as does the host.
+ *
+ * Recorded plans (core/run/device_graph.h) want it at one address: that is its home, from the first
+ * recording on that assigns it. What is assigned there is copied to the home, or was put there by a launch of
+ * a run that had taken the variable. While somebody holds what lies there, an old value, the new one stays
+ * away, and is copied by a run that reads it later.
+ *
  * Threads: mu guards what follows it in the struct but dtype, shape and name; it is held for the length of an
  * in-place update.
  *
@@ -25,6 +31,7 @@ struct td_variable {
     struct td_tensor there; /* the same on the device; buf NULL: nowhere */
     struct td_event *made;  /* of `there`: a point behind what makes it; NULL: it is made */
     const void *maker;      /* the run that has queued that, which need not wait for it */
+    struct td_tensor home;  /* on the device; buf NULL: it has none */
     uint64_t generation;    /* counts writes */
     enum td_dtype dtype;
     struct td_shape shape; /* declared; may be partly unknown */
@@ -68,6 +75,15 @@ TD_MUST enum td_code td_in_variable(const struct td_call *c, int i, struct td_va
  * variable was never assigned. (A reference variable exists all the same: td_variable_edit refuses it.) */
 TD_MUST enum td_code td_in_made_variable(const struct td_call *c, int i, struct td_variable **out,
                                          struct td_err *err);
+
+/* Its home on like's device, for values like that: the one that it has, or where it lies there, else *like
+ * itself where that has bytes. *home is borrowed, for as long as it is that; buf NULL: it has none. */
+void td_variable_make_home(struct td_variable *v, const struct td_tensor *like, struct td_tensor *home);
+/* A reference to it, where it is that yet and nobody holds it but the variable, and the caller `held` times;
+ * else NULL. */
+struct td_buffer *td_variable_hold_home(struct td_variable *v, const struct td_tensor *home, int held);
+/* It has no value any more. Returns whether it had one. */
+bool td_variable_empty(struct td_variable *v);
 
 /* Sum of the bytes of all variables of a model. */
 size_t td_variable_total_bytes(struct td_model *m);

@@ -307,18 +307,22 @@ static enum td_code key_counter_run(struct td_call *c, struct td_err *err)
         .name = opname, .sig = signature, .host_in = hosts, .infer = shapes, .grad = gradient,               \
         .kernels = TD_KERNEL("random_stateless.cpu", fn, __VA_ARGS__)                                        \
     }
+/* Seeds may lie where the numbers do: the generator is made of them there. */
+#define SEEDED(opname, fn)                                                                                   \
+    {                                                                                                        \
+        .name = opname, .sig = FLOAT_SIG, .host_in = 1, .unjudged = 2, .infer = v1_infer,                    \
+        .grad = td_not_differentiable,                                                                       \
+        .kernels = TD_KERNEL("random_stateless.cpu", fn, {"dtype", TD_SET_FLOATS})                           \
+    }
 #define FLOAT_SIG "(shape:T, seed:Tseed) -> (output:dtype) {dtype:type=float; T:type=int32; Tseed:type=int64}"
 #define FLOAT_V2_SIG                                                                                         \
     "(shape:Tshape, key:uint64, counter:uint64, alg:int32) -> (output:dtype) {dtype:type=float; "            \
     "Tshape:type=int32}"
 
 const struct td_op td_ops_random_stateless[] = {
-    ROW("StatelessRandomUniform", td_not_differentiable, FLOAT_SIG, 3, v1_infer, uniform_run,
-        {"dtype", TD_SET_FLOATS}),
-    ROW("StatelessRandomNormal", td_not_differentiable, FLOAT_SIG, 3, v1_infer, normal_run,
-        {"dtype", TD_SET_FLOATS}),
-    ROW("StatelessTruncatedNormal", td_not_differentiable, FLOAT_SIG, 3, v1_infer, truncated_run,
-        {"dtype", TD_SET_FLOATS}),
+    SEEDED("StatelessRandomUniform", uniform_run),
+    SEEDED("StatelessRandomNormal", normal_run),
+    SEEDED("StatelessTruncatedNormal", truncated_run),
     ROW("StatelessRandomUniformV2", td_not_differentiable, FLOAT_V2_SIG, 15, v2_infer, uniform_v2_run,
         {"dtype", TD_SET_FLOATS}),
     ROW("StatelessRandomNormalV2", td_not_differentiable, FLOAT_V2_SIG, 15, v2_infer, normal_v2_run,

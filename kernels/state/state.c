@@ -354,15 +354,7 @@ static enum td_code count_up_to_run(struct td_call *c, struct td_err *err)
 
 static enum td_code destroy_variable(struct td_call *c, struct td_variable *v, struct td_err *err)
 {
-    struct td_tensor old;
-    pthread_mutex_lock(&v->mu);
-    old = v->value;
-    memset(&v->value, 0, sizeof v->value);
-    v->generation++;
-    pthread_mutex_unlock(&v->mu);
-    bool was_set = old.dtype != TD_DTYPE_NONE;
-    td_tensor_clear(&old);
-    TD_FAIL_IF(!was_set && !td_attr_bool(c->node, "ignore_lookup_error"), err, NOT_FOUND,
+    TD_FAIL_IF(!td_variable_empty(v) && !td_attr_bool(c->node, "ignore_lookup_error"), err, NOT_FOUND,
                "%s: Resource %s/Var does not exist.", TD_NODE_STR(c->node), v->name);
     return TD_OK;
 }
@@ -454,27 +446,27 @@ const struct td_op td_ops_state[] = {
      .kernels = TD_KERNEL("variable.cpu", variable_v1_run)},
     {.name = "ReadVariableOp",
      .sig = "(resource:resource) -> (value:dtype) {dtype:type}",
-     .flags = TD_OP_STATEFUL | TD_OP_READS | TD_OP_FREE | TD_OP_ANYWHERE,
+     .flags = TD_OP_STATEFUL | TD_OP_READS | TD_OP_FREE | TD_OP_ANYWHERE | TD_OP_VARIABLES,
      .batchable = TD_BATCHABLE(td_batchable_read),
      .infer = read_infer,
      .kernels = TD_KERNEL("variable_read.cpu", read_run),
      .grad = td_pass_on_grad},
     {.name = "_TakeVariable",
      .sig = "(resource:resource) -> (value:dtype) {dtype:type}",
-     .flags = TD_OP_STATEFUL | TD_OP_ANYWHERE,
+     .flags = TD_OP_STATEFUL | TD_OP_ANYWHERE | TD_OP_VARIABLES,
      .infer = read_infer,
      .kernels = TD_KERNEL("variable_read.cpu", take_run),
      .grad = td_not_differentiable},
     {.name = "_ReadVariablesOp",
      .sig = "(resources:N*resource) -> (values:dtypes) {N:int; dtypes:list(type)}",
-     .flags = TD_OP_STATEFUL | TD_OP_READS | TD_OP_FREE | TD_OP_ANYWHERE,
+     .flags = TD_OP_STATEFUL | TD_OP_READS | TD_OP_FREE | TD_OP_ANYWHERE | TD_OP_VARIABLES,
      .batchable = TD_BATCHABLE(td_batchable_read),
      .infer = read_infer,
      .kernels = TD_KERNEL("variable_read.cpu", read_run),
      .grad = td_pass_on_grad},
     {.name = "AssignVariableOp",
      .sig = "(resource:resource, value:dtype) -> () {dtype:type; validate_shape:bool=false}",
-     .flags = TD_OP_STATEFUL | TD_OP_KEEPS | TD_OP_ANYWHERE,
+     .flags = TD_OP_STATEFUL | TD_OP_KEEPS | TD_OP_ANYWHERE | TD_OP_VARIABLES,
      .kernels = TD_KERNEL("variable_assign.cpu", assign_variable_run, {"dtype", ASSIGN_SET})},
     {.name = "AssignAddVariableOp",
      .sig = "(resource:resource, value:dtype) -> () {dtype:type}",

@@ -233,12 +233,13 @@ static void say_what_was_done(const struct one *d, const struct td_device_module
     const uint64_t host_copies = n[TD_COPY_TO_DEVICE] + n[TD_COPY_TO_HOST];
     const uint64_t host_bytes = bytes[TD_COPY_TO_DEVICE] + bytes[TD_COPY_TO_HOST];
     td_log(TD_LOG_INFO, NULL,
-           "%s: %llu kernels launched, %llu copies of %llu bytes to and from the host, %llu of %llu bytes on "
-           "the device, %llu bytes at most, %llu recordings launched",
-           d->device->name, (unsigned long long)c.launches, (unsigned long long)host_copies,
+           "%s: %llu kernels launched, %llu of them by %llu launches of recordings; %llu copies of %llu "
+           "bytes to "
+           "and from the host, %llu of %llu bytes on the device; %llu bytes at most",
+           d->device->name, (unsigned long long)c.launches, (unsigned long long)c.graph_kernels,
+           (unsigned long long)c.graph_launches, (unsigned long long)host_copies,
            (unsigned long long)host_bytes, (unsigned long long)n[TD_COPY_ON_DEVICE],
-           (unsigned long long)bytes[TD_COPY_ON_DEVICE], (unsigned long long)c.most,
-           (unsigned long long)c.graph_launches);
+           (unsigned long long)bytes[TD_COPY_ON_DEVICE], (unsigned long long)c.most);
 }
 
 /* All but why there is none. */

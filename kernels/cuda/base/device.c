@@ -503,6 +503,7 @@ void td_cuda_device_count(const struct td_device *dev, struct td_device_counts *
                                      .graphs = atomic_load(&d->graphs),
                                      .graphs_made = atomic_load(&d->graphs_made),
                                      .graph_launches = atomic_load(&d->graph_launches),
+                                     .graph_kernels = atomic_load(&d->graph_kernels),
                                      .most_streams = d->most_streams,
                                      .lost = atomic_load(&d->lost) != 0};
     for (int i = 0; i < TD_COPY_KINDS; i++) {

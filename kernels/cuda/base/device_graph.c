@@ -87,6 +87,7 @@ static enum td_code graph_launch(const struct td_device *dev, struct td_stream *
     TD_TRY(td_cuda_device_alive(d, err));
     atomic_fetch_add_explicit(&d->graph_launches, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&d->launches, r->kernels, memory_order_relaxed);
+    atomic_fetch_add_explicit(&d->graph_kernels, r->kernels, memory_order_relaxed);
     return td_cuda_device_checked(d, td_cuda_graph_launch(d->number, r->at, stream->at), "launching a graph",
                                   err);
 }

@@ -56,7 +56,7 @@ struct cuda_device {
     struct td_cuda_makers *makers;
     struct td_cuda_pinned *pinned;
     atomic_int lost; /* CUDA's error number; 0: it works */
-    atomic_uint_fast64_t graphs, graphs_made, graph_launches;
+    atomic_uint_fast64_t graphs, graphs_made, graph_launches, graph_kernels;
     atomic_uint_fast64_t launches, copies[TD_COPY_KINDS], copied[TD_COPY_KINDS];
     atomic_uint context;
     pthread_mutex_t mu; /* guards what follows */

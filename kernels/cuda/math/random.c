@@ -1,5 +1,6 @@
 /* kernels/cuda/math/random.c - rows of the random ops: the generator is made, or drawn from and moved on, by
- * the host's own functions when the kernel is launched; the numbers are made on the GPU.
+ * the host's own functions when the kernel is launched; the numbers are made on the GPU. Of stateless ops for
+ * floats the seeds are read there, too: what draws by the number of a step can be recorded.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/math/random.h"
@@ -10,7 +11,7 @@
 
 /* ------------------------------------------------------------------ the generator */
 
-/* *g for n numbers. */
+/* *g for n numbers, of what the host has. */
 typedef enum td_code generator_fn(struct td_call *c, int64_t n, struct td_philox *g, struct td_err *err);
 
 static enum td_code by_seeds(struct td_call *c, int64_t n, struct td_philox *g, struct td_err *err)
@@ -37,12 +38,17 @@ static enum td_code fill(struct td_call *c, generator_fn *generator, enum td_ran
                          struct td_err *err)
 {
     struct td_tensor *y;
-    struct td_philox g = {0};
+    struct td_cuda_generator from = {.seeds = NULL};
     TD_TRY(td_out(c, 0, NULL, &y, err));
     const int64_t n = td_tensor_count(y);
-    TD_TRY(generator(c, n, &g, err));
+    if (generator != NULL) {
+        TD_TRY(generator(c, n, &from.g, err));
+    } else { /* seeds over there */
+        from.seeds = c->in[1]->data;
+        from.wide = td_dtype_size(c->in[1]->dtype) == 8;
+    }
     return td_cuda_launched(
-        c, td_cuda_random(td_cuda_type_of(y->dtype), kind, g, y->data, n, td_cuda_stream_of(c)), err);
+        c, td_cuda_random(td_cuda_type_of(y->dtype), kind, &from, y->data, n, td_cuda_stream_of(c)), err);
 }
 
 /* Between inputs `bounds` and the next; negative: all integers. */
@@ -95,14 +101,13 @@ static enum td_code fill_gamma(struct td_call *c, generator_fn *generator, struc
         return call;                                                                                         \
     }                                                                                                        \
     TD_CUDA_ROWS(rows_##what, "random.cuda", .types = {__VA_ARGS__}, .prepare = ready, .run = run_##what);
-#define FLOATS(generator)                                                                                    \
-    ROWS(uniform_##generator, fill(c, generator, TD_RANDOM_UNIFORM, err), {"dtype", TD_CUDA_FLOATS})         \
-    ROWS(normal_##generator, fill(c, generator, TD_RANDOM_NORMAL, err), {"dtype", TD_CUDA_FLOATS})           \
-    ROWS(truncated_##generator, fill(c, generator, TD_RANDOM_TRUNCATED_NORMAL, err),                         \
-         {"dtype", TD_CUDA_FLOATS})
-FLOATS(by_seeds)
-FLOATS(by_key)
-FLOATS(by_node)
+#define FLOATS(what, generator)                                                                              \
+    ROWS(uniform_##what, fill(c, generator, TD_RANDOM_UNIFORM, err), {"dtype", TD_CUDA_FLOATS})              \
+    ROWS(normal_##what, fill(c, generator, TD_RANDOM_NORMAL, err), {"dtype", TD_CUDA_FLOATS})                \
+    ROWS(truncated_##what, fill(c, generator, TD_RANDOM_TRUNCATED_NORMAL, err), {"dtype", TD_CUDA_FLOATS})
+FLOATS(by_seeds, NULL)
+FLOATS(by_key, by_key)
+FLOATS(by_node, by_node)
 
 #define FULL_SET (TD_SET_INDEX | TD_BIT(TD_UINT32) | TD_BIT(TD_UINT64))
 ROWS(int_by_seeds, fill_ints(c, by_seeds, 2, err), {"dtype", TD_SET_INDEX})

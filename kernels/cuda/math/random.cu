@@ -14,8 +14,21 @@ template <class T> constexpr int bits_of = 23;
 template <> constexpr int bits_of<__half> = 10;
 template <> constexpr int bits_of<__nv_bfloat16> = 7;
 
-template <class T> __global__ void numbers(enum td_random_kind kind, struct td_philox first, T *y, int64_t n)
+__device__ struct td_philox made(const td_cuda_generator &from)
 {
+    if (from.seeds == nullptr) {
+        return from.g;
+    }
+    const int64_t *w = static_cast<const int64_t *>(from.seeds);
+    const int32_t *s = static_cast<const int32_t *>(from.seeds);
+    return from.wide ? td_philox_from_seeds(static_cast<uint64_t>(w[0]), static_cast<uint64_t>(w[1]))
+                     : td_philox_from_seeds(static_cast<uint64_t>(static_cast<int64_t>(s[0])),
+                                            static_cast<uint64_t>(static_cast<int64_t>(s[1])));
+}
+
+template <class T> __global__ void numbers(enum td_random_kind kind, td_cuda_generator from, T *y, int64_t n)
+{
+    const struct td_philox first = made(from);
     constexpr bool wide = sizeof(T) == 8;
     constexpr int size = wide ? 2 : 4;
     for (int64_t at = td_cuda_first(); at * size < n; at += td_cuda_stride()) {
@@ -76,23 +89,23 @@ struct run_gammas {
 
 struct run_numbers {
     enum td_random_kind kind;
-    struct td_philox g;
+    td_cuda_generator from;
     void *y;
     int64_t n;
     td_cuda_stream *stream;
     template <class T> int operator()(T) const
     {
         constexpr int64_t size = sizeof(T) == 8 ? 2 : 4;
-        return td_cuda_over(numbers<T>, (n + size - 1) / size, stream, kind, g, static_cast<T *>(y), n);
+        return td_cuda_over(numbers<T>, (n + size - 1) / size, stream, kind, from, static_cast<T *>(y), n);
     }
 };
 
 } // namespace
 
-int td_cuda_random(enum td_cuda_type type, enum td_random_kind kind, struct td_philox g, void *y, int64_t n,
-                   struct td_cuda_stream *stream)
+int td_cuda_random(enum td_cuda_type type, enum td_random_kind kind, const struct td_cuda_generator *from,
+                   void *y, int64_t n, struct td_cuda_stream *stream)
 {
-    return td_cuda_with_float(type, run_numbers{kind, g, y, n, stream});
+    return td_cuda_with_float(type, run_numbers{kind, *from, y, n, stream});
 }
 
 int td_cuda_random_ints(const struct td_cuda_random_range *s, struct td_philox g, void *y, int64_t n,

@@ -11,9 +11,16 @@
 extern "C" {
 #endif
 
+/* A generator, or the two seeds on the GPU that one is made of there: so a launch that is recorded reads them
+ * anew each time. */
+struct td_cuda_generator {
+    struct td_philox g;
+    const void *seeds; /* NULL: g */
+    bool wide;         /* they are of 8 bytes each, else of 4 */
+};
 /* y [n] = numbers of the distribution, in the order that the generator gives them. */
-int td_cuda_random(enum td_cuda_type type, enum td_random_kind kind, struct td_philox g, void *y, int64_t n,
-                   struct td_cuda_stream *stream);
+int td_cuda_random(enum td_cuda_type type, enum td_random_kind kind, const struct td_cuda_generator *from,
+                   void *y, int64_t n, struct td_cuda_stream *stream);
 /* Integers of 4 or 8 bytes: lo + bits mod range; range 0: all bits. */
 struct td_cuda_random_range {
     uint64_t lo, range;
