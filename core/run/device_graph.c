@@ -308,11 +308,17 @@ enum td_code td_recorded_make_room(struct td_device_run *dev, int n_judges, stru
                : td_device_faults_new(dev->device, dev->stream, dev->event, &dev->faults, err);
 }
 
+/* What was sent is there from here on, for further steps, too; but a loop writes over it. */
 static enum td_code give_all(struct td_frame *f, const struct td_recorded *r, struct td_err *err)
 {
     for (int i = 0; i < r->n_in; i++) {
-        if (r->in[i].from == TD_FROM_GIVEN || r->in[i].from == TD_FROM_HOME) {
-            TD_TRY(td_recorded_give(f, &r->in[i], err));
+        const struct td_recorded_source *in = &r->in[i];
+        if (in->from != TD_FROM_GIVEN && in->from != TD_FROM_HOME) {
+            continue;
+        }
+        TD_TRY(td_recorded_give(f, in, err));
+        if (!r->of.loop && f->dev->at[in->v].buf == NULL) {
+            td_tensor_ref(&f->dev->at[in->v], &in->there);
         }
     }
     return TD_OK;

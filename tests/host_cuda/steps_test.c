@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "core/base/timings.h"
 #include "core/run/device_graph.h"
 #include "core/run/variable.h"
 #include "kernels/cuda/base/device.h"
@@ -17,7 +18,8 @@
 
 int host_cuda_reports(void); /* host_cuda.h, which is C++ */
 
-enum { N = 300, STEPS = 9, READS = 60, MIB = 1 << 20 };
+enum { N = 300, STEPS = 9, READS = 60, FEW = 8, MIB = 1 << 20 };
+#define MOST_NS ((int64_t)10000000000)
 
 #define FLOAT " {T:type=float} "
 #define OF " {dtype:type=float} "
@@ -30,8 +32,7 @@ enum { N = 300, STEPS = 9, READS = 60, MIB = 1 << 20 };
                               "a0 = ReadVariableOp" OF "(w)\n"                                               \
                               "a1 = Mul" FLOAT "(a0, x)\n"                                                   \
                               "a = Exp" FLOAT "(a1)\n"                                                       \
-                              "b = MatrixDiag" FLOAT "(a)\n"                                                 \
-                              "l = MatrixDiagPart" FLOAT "(b)\n"                                             \
+                              "l = ReverseV2 {T:type=float; Tidx:type=int32} (a, int32[1] 0)\n"              \
                               "g0 = Slice {T:type=float; Index:type=int32} (x, int32[1] 0, int32[1] 2)\n"    \
                               "g = Cast {SrcT:type=float; DstT:type=int32} (g0)\n"                           \
                               "u = StatelessRandomUniform {T:type=int32; Tseed:type=int32} "                 \
@@ -293,7 +294,8 @@ static void others_see_it_whole(const char *step)
     for (int i = 0; i < 2; i++) {
         CHECK_INT(pthread_create(&thread[i], NULL, keep_looking, NULL), 0);
     }
-    for (int i = 0; i < READS; i++) {
+    const int64_t end = td_now_ns() + MOST_NS; /* enough of it, where everything is slow */
+    for (int i = 0; i < READS && (i < FEW || td_now_ns() < end); i++) {
         CHECK_OK(ask(&shared, STEP, N, 0.25f, 0.0f, r, &err));
         CHECK(r[1] == r[0] && r[N - 1] == r[0]);
     }
