@@ -142,9 +142,9 @@ struct td_kernel {
     enum td_library_kind library;
     bool competes; /* with its neighbours that say so too: which is faster is worth trying */
     bool hands_on; /* output 0 is input 0's bytes, of whatever shapes: on a device nothing is queued for it */
-    /* of a device's row: bit i: what input i holds may be refused, by td_call.fault: it is read there, also
-     * where the op says that it is on the host */
+    /* of a device's row: bit i: what input i holds may be refused, by td_call.fault */
     uint32_t judged;
+    uint32_t there; /* bit i: input i is read on the device, though the op says that it is on the host */
     /* NULL, or a reason why this row does not serve this node */
     const char *(*refuse)(const struct td_node *n);
     enum td_code (*prepare)(const struct td_kernel_query *q, struct td_kernel_offer *o, struct td_err *err);

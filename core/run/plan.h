@@ -54,7 +54,7 @@ struct td_step {
 /* Whether kernel k of a device, which serves the step, reads input i on the host. */
 static inline bool td_step_reads_here(const struct td_step *s, const struct td_kernel *k, int i)
 {
-    return s->on_host != NULL && s->on_host[i] && (i >= 32 || (k->judged >> i & 1) == 0);
+    return s->on_host != NULL && s->on_host[i] && (i >= 32 || (k->there >> i & 1) == 0);
 }
 
 struct td_plan {

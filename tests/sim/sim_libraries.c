@@ -56,29 +56,37 @@ int td_cuda_capture_end(int device, struct td_cuda_stream *stream, struct td_cud
     return device + 1;
 }
 
-int td_cuda_loop_condition(int device, struct td_cuda_stream *stream, uint64_t *condition)
+unsigned td_cuda_nodes(int device)
+{
+    (void)device;
+    return 0;
+}
+
+int td_cuda_condition(int device, struct td_cuda_stream *stream, uint64_t *condition)
 {
     (void)stream;
     *condition = 0;
     return device + 1;
 }
 
-int td_cuda_loop_open(int device, struct td_cuda_stream *stream, uint64_t condition,
-                      struct td_cuda_stream *body)
+int td_cuda_node_open(int device, struct td_cuda_stream *stream, enum td_cuda_node type, uint64_t condition,
+                      int n, struct td_cuda_stream *const *bodies)
 {
     (void)stream;
+    (void)type;
     (void)condition;
-    (void)body;
+    (void)n;
+    (void)bodies;
     return device + 1;
 }
 
-int td_cuda_loop_close(int device, struct td_cuda_stream *body)
+int td_cuda_body_close(int device, struct td_cuda_stream *body)
 {
     (void)body;
     return device + 1;
 }
 
-int td_cuda_loop_test(uint64_t condition, const struct td_cuda_loop *l, struct td_cuda_stream *stream)
+int td_cuda_loop_test(uint64_t condition, const struct td_device_loop *l, struct td_cuda_stream *stream)
 {
     (void)condition;
     (void)l;
@@ -86,10 +94,39 @@ int td_cuda_loop_test(uint64_t condition, const struct td_cuda_loop *l, struct t
     return 1;
 }
 
-int td_cuda_loop_carry(const struct td_cuda_loop *l, void *to, const void *from, size_t bytes,
+int td_cuda_loop_carry(const struct td_device_loop *l, void *to, const void *from, size_t bytes,
                        struct td_cuda_stream *stream)
 {
     (void)l;
+    (void)to;
+    (void)from;
+    (void)bytes;
+    (void)stream;
+    return 1;
+}
+
+int td_cuda_branch_choose(const uint64_t *conditions, bool is_switch, const struct td_device_branch *b,
+                          struct td_cuda_stream *stream)
+{
+    (void)conditions;
+    (void)is_switch;
+    (void)b;
+    (void)stream;
+    return 1;
+}
+
+int td_cuda_pass_test(uint64_t condition, const struct td_device_pass *p, struct td_cuda_stream *stream)
+{
+    (void)condition;
+    (void)p;
+    (void)stream;
+    return 1;
+}
+
+int td_cuda_pass_copy(const uint32_t *fresh, void *to, const void *from, size_t bytes,
+                      struct td_cuda_stream *stream)
+{
+    (void)fresh;
     (void)to;
     (void)from;
     (void)bytes;

@@ -434,7 +434,7 @@ ROWS(ones, NULL, TD_CUDA_NUMBERS | TD_CUDA_BOOLS)
 
 static const struct td_kernel rows_strided[] = {
     TD_CUDA_ROW("slice_at.cuda", .types = {{"T", TD_SET_PLAIN}, {"Index", TD_SET_INDEX}}, .judged = 6,
-                .prepare = prepare_at, .run = run_at),
+                .there = 6, .prepare = prepare_at, .run = run_at),
     TD_CUDA_ROW("slice.cuda", .types = {{"T", TD_SET_PLAIN}}, .prepare = prepare_rank, .run = run_strided),
     {.name = NULL}};
 

@@ -18,6 +18,7 @@ struct made {
     struct td_kernel kernel[STEPS];
     struct td_shape shape[VALUES];
     unsigned char mode[STEPS];
+    struct td_inner *inner[STEPS];
     enum td_dtype dtype[VALUES];
     int in[STEPS], last_use[VALUES];
     bool on_host[1];
@@ -45,6 +46,7 @@ static void make(struct made *m, int64_t n)
     m->bound.choice = m->choice;
     m->bound.shape = m->shape;
     m->bound.mode = m->mode;
+    m->bound.inner = m->inner;
 }
 
 static const struct td_stretch all = {.first = 0, .end = STEPS};
