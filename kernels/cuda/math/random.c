@@ -101,13 +101,14 @@ static enum td_code fill_gamma(struct td_call *c, generator_fn *generator, struc
         return call;                                                                                         \
     }                                                                                                        \
     TD_CUDA_ROWS(rows_##what, "random.cuda", .types = {__VA_ARGS__}, .prepare = ready, .run = run_##what);
-#define FLOATS(what, generator)                                                                              \
-    ROWS(uniform_##what, fill(c, generator, TD_RANDOM_UNIFORM, err), {"dtype", TD_CUDA_FLOATS})              \
-    ROWS(normal_##what, fill(c, generator, TD_RANDOM_NORMAL, err), {"dtype", TD_CUDA_FLOATS})                \
-    ROWS(truncated_##what, fill(c, generator, TD_RANDOM_TRUNCATED_NORMAL, err), {"dtype", TD_CUDA_FLOATS})
-FLOATS(by_seeds, NULL)
-FLOATS(by_key, by_key)
-FLOATS(by_node, by_node)
+#define FLOATS(what, generator, ...)                                                                         \
+    ROWS(uniform_##what, fill(c, generator, TD_RANDOM_UNIFORM, err), {"dtype", TD_CUDA_FLOATS}, __VA_ARGS__) \
+    ROWS(normal_##what, fill(c, generator, TD_RANDOM_NORMAL, err), {"dtype", TD_CUDA_FLOATS}, __VA_ARGS__)   \
+    ROWS(truncated_##what, fill(c, generator, TD_RANDOM_TRUNCATED_NORMAL, err), {"dtype", TD_CUDA_FLOATS},   \
+         __VA_ARGS__)
+FLOATS(by_seeds, NULL, {"Tseed", TD_SET_INDEX})
+FLOATS(by_key, by_key, {NULL})
+FLOATS(by_node, by_node, {NULL})
 
 #define FULL_SET (TD_SET_INDEX | TD_BIT(TD_UINT32) | TD_BIT(TD_UINT64))
 ROWS(int_by_seeds, fill_ints(c, by_seeds, 2, err), {"dtype", TD_SET_INDEX})
