@@ -12,7 +12,7 @@
 
 #include "tests/host_cuda/there.h"
 
-enum { GRAPHS = 24, TEXT = 60000, DEEP = 3, MOST_FUNCTIONS = 40 };
+enum { GRAPHS = 12, TEXT = 60000, DEEP = 3, MOST_FUNCTIONS = 40 };
 
 #define FLOAT " {T:type=float} "
 
