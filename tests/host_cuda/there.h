@@ -165,12 +165,18 @@ static inline void runs_at_once(const char *text)
     (void)close_there(&shared);
 }
 
-/* Where the arena finds no room the graph is stepped, or the run refused, as without. x: 100 by 100 floats.
- * */
+#ifdef __SANITIZE_THREAD__ /* seconds a limit */
+enum { LIMITS_APART = 112 << 10 };
+#else
+enum { LIMITS_APART = 32 << 10 };
+#endif
+
+/* Where the arena finds no room the graph is stepped, or the run refused, as without. x: 100 by 100
+ * floats. */
 static inline void finds_no_room(const char *text, uint64_t from, uint64_t to)
 {
     const struct td_shape large = td_shape_matrix(100, 100);
-    for (uint64_t limit = from; limit < to; limit += 32 << 10) {
+    for (uint64_t limit = from; limit < to; limit += LIMITS_APART) {
         struct there here, there;
         open_there(&here, text, NULL);
         open_there(&there, text, &(struct td_device_opts){.limit = limit, .pinned = MIB, .graph_run = 1});

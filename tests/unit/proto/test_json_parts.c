@@ -12,6 +12,11 @@
 #include "tests/test.h"
 #include "tests/unit/core/pool_make.h"
 
+#ifdef __SANITIZE_THREAD__ /* seconds a text */
+enum { WRONG = 12 };
+#else
+enum { WRONG = 60 };
+#endif
 enum { ROOM = 1 << 20, LEAST = 160 << 10 /* of text */, NUMBER = 64 };
 
 static struct td_err err; /* CHECK_OK's */
@@ -145,7 +150,7 @@ TEST(what_is_wrong_is_said_as_by_one)
 {
     pool_start(&pool);
     static const char others[] = "[]],,x\"0.-eN {}";
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < WRONG; i++) {
         const enum td_dtype dtype = dtypes[i % 4];
         size_t n = draw_text(i % (int)(sizeof shapes / sizeof *shapes), dtype);
         for (uint32_t k = draw(3); k < 3; k++) {
@@ -301,7 +306,7 @@ TEST(what_is_wrong_is_said_as_without_reading_ahead)
 {
     static const char others[] = "[]{},:x\"0.-eN ";
     pool_start(&pool);
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < WRONG; i++) {
         size_t n = draw_text(i % (int)(sizeof shapes / sizeof *shapes), TD_FLOAT);
         n = write_body(i % BODIES, n);
         const size_t at = draw(3) == 0 ? draw((uint32_t)n) : draw(2) == 0 ? draw(40) : n - 1 - draw(20);
@@ -430,7 +435,7 @@ TEST(what_is_wrong_with_an_inference_request_is_said_as_without_reading_ahead)
 {
     static const char others[] = "[]{},:x\"0.-eN ";
     pool_start(&pool);
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < WRONG; i++) {
         size_t n = draw_text(i % (int)(sizeof shapes / sizeof *shapes), TD_FLOAT);
         n = write_infer_body(i % INFER_BODIES, n);
         const size_t at = draw(3) == 0 ? draw((uint32_t)n) : draw(2) == 0 ? draw(80) : n - 1 - draw(40);
