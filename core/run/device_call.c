@@ -5,6 +5,7 @@
 
 #include "core/run/device_run_impl.h"
 #include "core/run/exec_impl.h"
+#include "core/run/stretch.h"
 
 const struct td_tensor *td_device_run_at(const struct td_device_run *dev, int v)
 {
@@ -42,6 +43,16 @@ enum td_code td_call_hold(const struct td_call *c, const struct td_tensor *t, st
     return TD_OK;
 }
 
+/* Whether value v is used behind the step of x: what was launched as a whole may assign it yet. */
+static bool is_used_yet(const struct td_exec *x, int v)
+{
+    bool yes = x->plan->last_use[v] > x->done;
+    for (int k = x->step_index + 1; k <= x->done && !yes; k++) {
+        yes = td_stretch_assigns(x->bound, k, v);
+    }
+    return yes;
+}
+
 int td_call_holds(const struct td_call *c, const struct td_buffer *b)
 {
     const struct td_exec *x = c->step;
@@ -51,7 +62,7 @@ int td_call_holds(const struct td_call *c, const struct td_buffer *b)
         n += dev->weights.list[i] == b;
     }
     for (int v = 0; v < dev->n_values; v++) {
-        if (dev->at[v].buf == b && x->plan->last_use[v] > x->done) {
+        if (dev->at[v].buf == b && is_used_yet(x, v)) {
             return -1;
         }
         n += dev->at[v].buf == b;

@@ -168,7 +168,7 @@ static bool is_same(const struct td_frame *f, const struct td_recorded_source *i
         return !f->dev->only_there[in->v] && slot->data == in->here &&
                td_tensor_bytes(slot) == td_tensor_bytes(&in->there);
     case TD_FROM_THERE:
-        return at->buf != NULL && at->data == in->there.data &&
+        return at->buf != NULL && at->buf == in->there.buf && at->data == in->there.data &&
                td_tensor_bytes(at) == td_tensor_bytes(&in->there);
     default:
         return true;

@@ -21,6 +21,7 @@ struct td_recorded_source {
     enum td_recorded_from from;
     const void *here;       /* TD_FROM_WEIGHT: its bytes on the host */
     struct td_tensor there; /* as the recording reads it; TD_FROM_WEIGHT: a reference */
+    struct td_tensor was;   /* where the run has it, while it is recorded; a reference */
 };
 
 struct td_recorded_result {

@@ -12,8 +12,8 @@
 
 /* ------------------------------------------------------------------ which there are */
 
-/* Whether a value that was read or taken of the variable is used behind the stretch: it may lie where the
- * variable does. */
+/* Whether a value that was read or taken of the variable is used when the stretch was launched: it may lie
+ * where the variable does. */
 static bool is_used_behind(const struct td_bound_plan *l, const struct td_stretch *of,
                            const struct td_obj *variable)
 {
@@ -23,7 +23,8 @@ static bool is_used_behind(const struct td_bound_plan *l, const struct td_stretc
         const enum td_stretch_use use = l->mode[k] == TD_STEP_SKIP ? TD_USES_NONE : td_stretch_use(l, k);
         const bool reads = use == TD_USES_READ || use == TD_USES_TAKE;
         for (int i = 0; reads && i < p->steps[k].n_in; i++) {
-            used |= td_stretch_variable(l, k, i) == variable && p->last_use[p->steps[k].out0 + i] >= of->end;
+            used |=
+                td_stretch_variable(l, k, i) == variable && td_stretch_outlives(l, of, p->steps[k].out0 + i);
         }
     }
     return used;
@@ -119,8 +120,8 @@ static struct td_recorded_home *find(const struct td_recorded *r, const struct t
     return bsearch(&at, r->homes, (size_t)r->n_homes, sizeof at, by_place);
 }
 
-/* Counts the run's own references to each, by place. False: some value that lies in one is used behind the
- * stretch. */
+/* Counts the run's own references to each, by place. False: some value that lies in one is used when the
+ * stretch was launched. */
 static bool count(const struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r)
 {
     const struct td_device_run *dev = f->dev;
@@ -138,7 +139,7 @@ static bool count(const struct td_frame *f, const struct td_bound_plan *l, struc
         struct td_recorded_home *home = dev->at[v].buf != NULL ? find(r, dev->at[v].buf) : NULL;
         if (home != NULL) {
             home->held++;
-            over &= home->taken < 0 || l->plan->last_use[v] < r->of.end;
+            over &= home->taken < 0 || !td_stretch_outlives(l, &r->of, v);
         }
     }
     return over;

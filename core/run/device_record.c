@@ -197,10 +197,23 @@ enum td_code td_recorded_bring(struct td_frame *f, struct td_recorded *r, struct
             in->there = td_home_of(r, in->v)->there;
         }
         TD_TRY(td_recorded_give(f, in, err));
-        td_tensor_clear(&f->dev->at[in->v]);
+        in->was = f->dev->at[in->v];
         td_tensor_ref(&f->dev->at[in->v], &in->there);
     }
     return TD_OK;
+}
+
+/* It is recorded: the run has its own values again, which may outlive it, where they were. */
+static void put_back(struct td_frame *f, struct td_recorded *r)
+{
+    for (int i = 0; i < r->n_in; i++) {
+        struct td_recorded_source *in = &r->in[i];
+        if (in->was.buf != NULL) {
+            td_tensor_clear(&f->dev->at[in->v]);
+            f->dev->at[in->v] = in->was;
+            in->was = (struct td_tensor){0};
+        }
+    }
 }
 
 /* ------------------------------------------------------------------ recording */
@@ -389,11 +402,7 @@ static enum td_code note_results(const struct td_frame *f, const struct td_bound
     for (int k = r->of.first; k < r->of.end; k++) {
         const struct td_step *s = &p->steps[k];
         for (int i = 0; td_stretch_runs(l, k) && i < s->n_out; i++) {
-            out[s->out0 - first + i] = p->last_use[s->out0 + i] >= r->of.end;
-        }
-        if (l->mode[k] != TD_STEP_SKIP && td_stretch_use(l, k) == TD_USES_ASSIGN && s->in[1] >= first &&
-            f->dev->at[s->in[1]].buf != NULL) {
-            out[s->in[1] - first] = true;
+            out[s->out0 - first + i] = td_stretch_outlives(l, &r->of, s->out0 + i);
         }
     }
     for (int v = first; v < first + n && rc == TD_OK; v++) {
@@ -491,6 +500,7 @@ enum td_code td_recorded_make(struct td_frame *f, const struct td_bound_plan *l,
     TD_TRY(td_device_run_stream(f->dev, err));
     enum td_code rc = td_recorded_find(f, l, r, &ok, &why);
     rc = rc || !ok ? rc : fill_arena(f, l, r, &rec, &why);
+    put_back(f, r);
     struct td_err later = {0};
     const enum td_code closed = td_recorded_inner_close(r, rc ? &later : &why);
     rc = rc ? rc : closed;

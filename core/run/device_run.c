@@ -396,12 +396,11 @@ enum td_code td_device_run_launch(struct td_frame *f, const struct td_plan *p, c
     return rc;
 }
 
-/* The kernel for shapes found in the run, kept until its work is done; NULL: none serves. */
+/* The kernel for shapes found in the run, which has room to be kept; *out is as it was: none serves. */
 static enum td_code choose_late(struct td_frame *f, const struct td_plan *p, const struct td_step *s,
-                                const struct td_choice **out, struct td_err *err)
+                                struct td_choice *out, struct td_err *err)
 {
     struct td_device_run *dev = f->dev;
-    *out = NULL;
     if (dev->n_late == dev->late_room) {
         struct td_choice *more = td_realloc(dev->late, (size_t)dev->late_room * 2 + 8, sizeof *more);
         if (more == NULL) {
@@ -418,9 +417,8 @@ static enum td_code choose_late(struct td_frame *f, const struct td_plan *p, con
                                       .value = f->in,
                                       .target = td_target_device(td_model_opts_of(p->model))};
     struct td_err ignored = {0}; /* the host has its own to say */
-    struct td_choice *c = &dev->late[dev->n_late];
-    if (td_select_bind(&q, s->device_rows, s->n_device_rows, c, &ignored) == TD_OK) {
-        dev->n_late++;
+    struct td_choice c;
+    if (td_select_bind(&q, s->device_rows, s->n_device_rows, &c, &ignored) == TD_OK) {
         *out = c;
     }
     return TD_OK;
@@ -431,6 +429,7 @@ enum td_code td_device_run_step(struct td_frame *f, const struct td_bound_plan *
 {
     const struct td_step *s = &l->plan->steps[step];
     const int mode = l->mode[step];
+    struct td_choice late = {0}; /* a wait before the launch is none for it */
     const struct td_choice *c = &l->choice[step];
     bool known = true;
     *kernel = NULL;
@@ -442,16 +441,24 @@ enum td_code td_device_run_step(struct td_frame *f, const struct td_bound_plan *
         TD_TRY(infer_now(f, l->plan, s, judged, &known, err));
     }
     if (mode == TD_STEP_DEVICE_INFER && (known || td_device_sized_may(s))) {
-        TD_TRY(choose_late(f, l->plan, s, &c, err));
+        TD_TRY(choose_late(f, l->plan, s, &late, err));
+        c = &late;
     }
-    if (c == NULL || c->kernel == NULL || !td_device_sized_goes(f->dev, s, c, known)) {
+    if (c->kernel == NULL || !td_device_sized_goes(f->dev, s, c, known)) {
+        td_choice_fini(&late);
         return TD_OK;
     }
-    TD_TRY(td_device_run_stream(f->dev, err));
-    /* a late choice may be over before it is reported: its row's name stays */
-    *kernel = mode == TD_STEP_DEVICE_INFER ? c->kernel->name : td_choice_name(c);
-    return td_device_run_launch(f, l->plan, s, c,
-                                mode == TD_STEP_DEVICE_INFER ? f->shapes + s->n_in : &l->shape[s->out0], err);
+    enum td_code rc = td_device_run_stream(f->dev, err);
+    if (rc == TD_OK) {
+        /* a late choice may be over before it is reported: its row's name stays */
+        *kernel = mode == TD_STEP_DEVICE_INFER ? c->kernel->name : td_choice_name(c);
+        rc = td_device_run_launch(
+            f, l->plan, s, c, mode == TD_STEP_DEVICE_INFER ? f->shapes + s->n_in : &l->shape[s->out0], err);
+    }
+    if (late.kernel != NULL) {
+        f->dev->late[f->dev->n_late++] = late;
+    }
+    return rc;
 }
 
 /* ------------------------------------------------------------------ and back */

@@ -103,7 +103,7 @@ static enum td_code move_variables(struct td_exec *x, const struct td_stretch *o
             (assign ? td_stretch_use(x->bound, k) == TD_USES_ASSIGN : reads_variables(x, k))) {
             x->step = &x->plan->steps[k];
             x->step_index = k;
-            x->done = assign ? of->end - 1 : k;
+            x->done = assign ? of->end - 1 : of->first - 1; /* nothing is launched before what is read */
             rc = td_exec_step(x, err);
             td_exec_end_step(x);
         }

@@ -7,6 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/graph/attr.h"
+#include "core/graph/graph.h"
 #include "core/run/device_faults.h"
 #include "core/run/stretch.h"
 
@@ -38,6 +39,42 @@ static bool may_be_recorded(const struct td_bound_plan *l, int k)
         may = is_numbers(l, s->in[i]);
     }
     return may && (loop || decides(l, s->in[0]));
+}
+
+/* ------------------------------------------------------------------ functions that call themselves */
+
+enum { MOST_LEVELS = 32, MOST_NODES = 100000 };
+
+struct look {
+    const struct td_library *library;
+    int nodes_left;
+};
+
+static bool node_ends(struct look *x, const struct td_node *n, int levels);
+
+/* Whether what the function calls, and what that calls, comes to an end: binding one that calls itself would
+ * not, and its lock is held meanwhile. */
+static bool ends(struct look *x, const char *name, int levels)
+{
+    const struct td_function *f = td_library_find(x->library, name);
+    const int n = f != NULL ? f->body.n_nodes : 0;
+    x->nodes_left -= n;
+    bool yes = f == NULL || (levels > 0 && x->nodes_left >= 0);
+    for (int i = 0; yes && i < n; i++) {
+        yes = node_ends(x, f->body.nodes[i], levels - 1);
+    }
+    return yes;
+}
+
+static bool node_ends(struct look *x, const struct td_node *n, int levels)
+{
+    bool yes = ends(x, n->op_name, levels); /* a call by the function's name */
+    for (int a = 0; yes && a < n->n_attrs; a++) {
+        for (int i = 0; yes && n->attrs[a].kind == TD_ATTR_FUNC && i < n->attrs[a].n; i++) {
+            yes = ends(x, n->attrs[a].func[i].name, levels);
+        }
+    }
+    return yes;
 }
 
 /* ------------------------------------------------------------------ binding */
@@ -228,8 +265,11 @@ struct td_inner *td_inner_find(const struct td_bound_plan *l, int k, struct td_s
         return NULL;
     }
     const struct td_device *d = td_model_opts_of(l->plan->model)->device;
+    struct look look = {.library = td_model_library(l->plan->model), .nodes_left = MOST_NODES};
     enum td_code rc = d->loop_begin == NULL
                           ? td_fail(&why, TD_UNIMPLEMENTED, "the driver has no conditional nodes")
+                      : !node_ends(&look, s->node, MOST_LEVELS)
+                          ? td_fail(&why, TD_UNIMPLEMENTED, "its functions call themselves, or are too many")
                       : s->node->op->branch.loop_body != NULL ? bind_loop(l, s, &x, &why)
                                                               : bind_branches(l, s, &x, &why);
     rc = rc ? rc : check(l, s, x, &why);

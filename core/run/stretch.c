@@ -54,6 +54,21 @@ enum td_stretch_use td_stretch_use(const struct td_bound_plan *l, int k)
                                                                               : TD_USES_ASSIGN;
 }
 
+bool td_stretch_assigns(const struct td_bound_plan *l, int k, int v)
+{
+    return l->mode[k] != TD_STEP_SKIP && td_stretch_use(l, k) == TD_USES_ASSIGN &&
+           l->plan->steps[k].in[1] == v;
+}
+
+bool td_stretch_outlives(const struct td_bound_plan *l, const struct td_stretch *s, int v)
+{
+    bool yes = l->plan->last_use[v] >= s->end;
+    for (int k = s->first; k < s->end && !yes; k++) {
+        yes = td_stretch_assigns(l, k, v);
+    }
+    return yes;
+}
+
 const struct td_obj *td_stretch_variable(const struct td_bound_plan *l, int k, int i)
 {
     const struct td_tensor *t = &l->known[l->plan->steps[k].in[i]];

@@ -36,6 +36,10 @@ static inline bool td_stretch_runs(const struct td_bound_plan *l, int step)
 /* What a step does with the variables that it has handles of. */
 enum td_stretch_use { TD_USES_NONE, TD_USES_READ, TD_USES_TAKE, TD_USES_ASSIGN };
 enum td_stretch_use td_stretch_use(const struct td_bound_plan *l, int step);
+/* Whether it assigns value v to a variable. */
+bool td_stretch_assigns(const struct td_bound_plan *l, int step, int v);
+/* Whether value v is used when the stretch was launched: by steps behind it, or by what it assigns. */
+bool td_stretch_outlives(const struct td_bound_plan *l, const struct td_stretch *s, int v);
 /* The variable behind input i, a handle, as is known with the shapes: NULL if it is not. */
 const struct td_obj *td_stretch_variable(const struct td_bound_plan *l, int step, int i);
 /* Whether a step's kernel draws no random numbers, and what it reads on the host is known with the shapes. */

@@ -103,6 +103,28 @@ TEST(branches_stand_in_branches)
                   &square);
 }
 
+#define LESS "k = Sub" FLOAT "(b, float[] 1)\np = Greater" FLOAT "(k:z:0, float[] 0)\n"
+#define CALL(name, function, a)                                                                              \
+    name " = StatelessIf {Tcond:type=bool; Tin:list(type)=[float,float]; Tout:list(type)=[float]; "          \
+         "then_branch:string='@" function "'; else_branch:string='@stop'} (p:z:0, " a ", k:z:0)\n"
+/* Functions that call themselves and each other: the host goes as deep as it must. */
+TEST(what_calls_itself_is_decided_on_the_host)
+{
+    static const char itself[] =
+        "@stop " OF_TWO " -> (u:float) = [ t = Neg" FLOAT "(a) ] (t:y:0)\n"
+        "@other " OF_TWO " -> (u:float) = [ " LESS " h = Tanh" FLOAT
+        "(a)\n" CALL("f", "down", "h:y:0") " ] (f:output:0)\n"
+                                           "@down " OF_TWO " -> (u:float) = [ " LESS " h = AddV2" FLOAT
+                                           "(a, b)\n" CALL("f", "down", "h:z:0")
+                                               CALL("g", "other", "f:output:0") " ] (g:output:0)\n";
+    (void)same_there(text_of(itself, ABOVE("-3") "n = Neg" FLOAT "(s)\n"
+                                                 "f = StatelessIf {Tcond:type=bool; "
+                                                 "Tin:list(type)=[float,float]; Tout:list(type)=[float]; "
+                                                 "then_branch:string='@stop'; else_branch:string='@down'} "
+                                                 "(p, x, n)\nr = Neg" FLOAT "(f:0)\n"),
+                     &square, &recorded);
+}
+
 /* ------------------------------------------------------------------ Case */
 
 #define CASE(more)                                                                                           \
@@ -269,6 +291,7 @@ int main(int argc, char **argv)
     RUN(numbers_are_conditions)
     RUN(results_are_what_they_are)
     RUN(branches_stand_in_branches)
+    RUN(what_calls_itself_is_decided_on_the_host)
     RUN(a_number_chooses_a_branch)
     RUN(an_index_is_refused_in_the_branch_that_is_taken)
     RUN(what_was_refused_first_is_told)

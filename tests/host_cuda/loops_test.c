@@ -339,9 +339,12 @@ TEST(what_the_host_must_see_in_each_round_stays)
 
 TEST(a_device_without_conditional_nodes_goes_step_by_step)
 {
-    const struct how how = {.cond = BELOW("5"), .body = COUNT TANH};
+    const struct how how = {.cond = BELOW("5"), .body = COUNT TANH},
+                     more = {.cond = BELOW("20"), .body = COUNT TANH};
     if (!has_conditional_nodes()) {
         stays(&how);
+        const struct td_device_counts c = same_there(loop(&more), &square, &recorded);
+        CHECK(c.graphs_made == 1 && c.graph_launches == 20 * RUNS - 1); /* a round from the second one on */
     } else {
         goes_round(&how, 5);
     }

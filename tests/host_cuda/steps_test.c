@@ -37,8 +37,14 @@ enum { N = 300, STEPS = 9, READS = 60, FEW = 8, MIB = 1 << 20 };
                               "g = Cast {SrcT:type=float; DstT:type=int32} (g0)\n"                           \
                               "u = StatelessRandomUniform {T:type=int32; Tseed:type=int32} "                 \
                               "(int32[1] 300, g)\n"                                                          \
-                              "q = Neg" FLOAT "(u)\n"
+                              "q = Neg" FLOAT "(u)\n"                                                        \
+                              "z0 = ReadVariableOp" OF "(w)\n"                                               \
+                              "z = Mul" FLOAT "(z0, float[] 0.75)\n"                                         \
+                              "s3 = AssignVariableOp" OF "(w, z)\n"
 #define RESULT "r = AddV2" FLOAT "(p, m1)\n"
+#define REVERSED                                                                                             \
+    "r0 = ReverseV2 {T:type=float; Tidx:type=int32} (m1, int32[1] 0)\n"                                      \
+    "r = Neg" FLOAT "(r0)\n"
 /* From w0 and m0, which are w and m as they were, to w1 and m1. */
 #define UPDATE                                                                                               \
     "p = Mul" FLOAT "(x, w0)\n"                                                                              \
@@ -62,16 +68,64 @@ static const char *const keeps = START_AND_LOOK "seen = ReadVariableOp" OF "(w)\
                                                 "w0 = _TakeVariable" OF "(w, ^r)\n"
                                                 "m0 = _TakeVariable" OF "(m)\n" UPDATE;
 
+/* m' is w as it was, and w' something new: w is assigned first. */
+static const char *const moves = START_AND_LOOK "w0 = ReadVariableOp" OF "(w)\n"
+                                                "m0 = ReadVariableOp" OF "(m)\n"
+                                                "p = Mul" FLOAT "(x, w0)\n"
+                                                "h0 = Mul" FLOAT "(m0, float[] 0.5)\n"
+                                                "m1 = AddV2" FLOAT "(h0, p)\n"
+                                                "e2 = AssignVariableOp" OF "(w, m1)\n"
+                                                "e1 = AssignVariableOp" OF "(m, w0, ^e2)\n" RESULT;
+/* The same, of which w is taken. */
+static const char *const moves_taken = START_AND_LOOK "seen = ReadVariableOp" OF "(w)\n"
+                                                      "w0 = _TakeVariable" OF "(w, ^seen)\n"
+                                                      "m0 = ReadVariableOp" OF "(m)\n"
+                                                      "p = Mul" FLOAT "(x, w0)\n"
+                                                      "h0 = Mul" FLOAT "(m0, float[] 0.5)\n"
+                                                      "m1 = AddV2" FLOAT "(h0, p)\n"
+                                                      "e2 = AssignVariableOp" OF "(w, m1)\n"
+                                                      "e1 = AssignVariableOp" OF "(m, seen, ^e2)\n" RESULT;
+/* m' is w, which no recorded step reads. */
+static const char *const copies = START_AND_LOOK "w0 = ReadVariableOp" OF "(w)\n"
+                                                 "p = Mul" FLOAT "(x, float[] 0.5)\n"
+                                                 "m1 = Neg" FLOAT "(p)\n"
+                                                 "e1 = AssignVariableOp" OF "(m, w0)\n"
+                                                 "e2 = NoOp {} ()\n" REVERSED;
+/* m' is w in another shape and back, which recorded steps read. */
+static const char *const shows =
+    START_AND_LOOK "w0 = ReadVariableOp" OF "(w)\n"
+                   "v0 = Reshape {T:type=float; Tshape:type=int32} (w0, int32[2] 100 3)\n"
+                   "v = Reshape {T:type=float; Tshape:type=int32} (v0, int32[1] -1)\n"
+                   "p = Mul" FLOAT "(x, v)\n"
+                   "m1 = Neg" FLOAT "(p)\n"
+                   "e1 = AssignVariableOp" OF "(m, v)\n"
+                   "e2 = NoOp {} ()\n" REVERSED;
+
+/* Behind the assignments w as it was is used, and then w is read again: two stretches. */
+static const char *const reads_again =
+    START_AND_LOOK "w0 = ReadVariableOp" OF "(w)\n"
+                   "p = Mul" FLOAT "(x, w0)\n"
+                   "m1 = ReverseV2 {T:type=float; Tidx:type=int32} (p, int32[1] 0)\n"
+                   "p1 = AddV2" FLOAT "(m1, x)\n"
+                   "e2 = AssignVariableOp" OF "(w, p1)\n"
+                   "e1 = AssignVariableOp" OF "(m, m1, ^e2)\n"
+                   "m2 = ReadVariableOp" OF "(m, ^e1, ^e2)\n"
+                   "q0 = Mul" FLOAT "(w0, m2)\n"
+                   "v = ReverseV2 {T:type=float; Tidx:type=int32} (q0, int32[1] 0)\n"
+                   "w2 = ReadVariableOp" OF "(w, ^e2)\n"
+                   "r = Sub" FLOAT "(v, w2)\n";
+
 /* ------------------------------------------------------------------ a model, and its functions */
 
-enum { START, STEP, LOOK, DRAW, FUNCTIONS };
+enum { START, STEP, LOOK, DRAW, SHRINK, FUNCTIONS };
 
 static const struct {
     const char *fetch, *effect[2];
 } made_of[] = {[START] = {"s", {"s1", "s2"}},
                [STEP] = {"r", {"e1", "e2"}},
                [LOOK] = {"l", {NULL, NULL}},
-               [DRAW] = {"q", {NULL, NULL}}};
+               [DRAW] = {"q", {NULL, NULL}},
+               [SHRINK] = {"z", {"s3", NULL}}}; /* one launch, which nobody records */
 
 struct there {
     struct passed t;
@@ -215,6 +269,59 @@ TEST(a_value_that_is_used_behind_the_update_stays_what_it_was)
     same_bits(keeps);
 }
 
+/* The same steps with w shrunk before each of them, if so. */
+static struct td_device_counts move(const char *step, int graph_run, bool shrinks, struct seen *out)
+{
+    static struct there d;
+    memset(out, 0, sizeof *out);
+    open(&d, step, &(struct td_device_opts){.pinned = MIB, .graph_run = graph_run});
+    tell(&d, START, 0.5f, out->look[0]);
+    for (int i = 0; i < STEPS; i++) {
+        if (shrinks) {
+            tell(&d, SHRINK, 1.0f, out->look[i]);
+        }
+        tell(&d, STEP, 0.25f + 0.125f * (float)i, out->r[i]);
+    }
+    get(&d, "w", out->w);
+    get(&d, "m", out->m);
+    return close_there(&d);
+}
+
+static void same_when_moved(const char *step, bool shrinks)
+{
+    static struct seen plain, recorded;
+    (void)move(step, 0, shrinks, &plain);
+    for (int graph_run = 1; graph_run < 4; graph_run++) {
+        CHECK(move(step, graph_run, shrinks, &recorded).graph_launches > 0);
+        CHECK_INT(memcmp(&plain, &recorded, sizeof plain), 0);
+    }
+}
+
+TEST(what_was_read_of_a_variable_is_assigned_to_another_behind_its_update)
+{
+    same_when_moved(moves, false);
+}
+
+TEST(what_was_read_before_it_was_taken_is_assigned_to_another_behind_its_update)
+{
+    same_when_moved(moves_taken, false);
+}
+
+TEST(what_was_read_of_a_variable_is_assigned_to_another)
+{
+    same_when_moved(copies, true);
+}
+
+TEST(what_is_read_again_behind_an_update_leaves_what_it_was)
+{
+    same_when_moved(reads_again, false);
+}
+
+TEST(what_shows_a_variable_is_assigned_to_another)
+{
+    same_when_moved(shows, true);
+}
+
 /* Once it is recorded a step is one launch, with nothing copied on the device beside it but what is assigned
  * by itself: w is at its home, and in the recording of those who look at it. */
 TEST(a_recorded_step_is_one_launch_and_what_it_assigns_is_at_home)
@@ -347,11 +454,16 @@ TEST(a_value_that_two_variables_have_stays_what_it_is)
     (void)close_there(&d);
 }
 
-TEST_MAIN(RUN(steps_that_take_their_variables_give_the_same_bits)
-              RUN(steps_that_read_and_assign_give_the_same_bits)
-                  RUN(a_value_that_is_used_behind_the_update_stays_what_it_was)
-                      RUN(a_recorded_step_is_one_launch_and_what_it_assigns_is_at_home)
-                          RUN(recorded_draws_are_those_of_the_seeds_of_each_run)
-                              RUN(a_run_beside_sees_the_old_value_or_the_new_one_whole)
-                                  RUN(a_run_beside_sees_what_was_not_taken_whole)
-                                      RUN(a_value_that_two_variables_have_stays_what_it_is))
+TEST_MAIN(
+    RUN(steps_that_take_their_variables_give_the_same_bits) RUN(steps_that_read_and_assign_give_the_same_bits)
+        RUN(a_value_that_is_used_behind_the_update_stays_what_it_was)
+            RUN(what_was_read_of_a_variable_is_assigned_to_another_behind_its_update)
+                RUN(what_was_read_before_it_was_taken_is_assigned_to_another_behind_its_update)
+                    RUN(what_was_read_of_a_variable_is_assigned_to_another)
+                        RUN(what_is_read_again_behind_an_update_leaves_what_it_was)
+                            RUN(what_shows_a_variable_is_assigned_to_another)
+                                RUN(a_recorded_step_is_one_launch_and_what_it_assigns_is_at_home)
+                                    RUN(recorded_draws_are_those_of_the_seeds_of_each_run)
+                                        RUN(a_run_beside_sees_the_old_value_or_the_new_one_whole)
+                                            RUN(a_run_beside_sees_what_was_not_taken_whole)
+                                                RUN(a_value_that_two_variables_have_stays_what_it_is))

@@ -88,6 +88,17 @@ TEST(overlaps_may_be_given)
                 random_of(TD_FLOAT, td_shape_matrix(500, 500)), scores(500, 100), 2 * MAKES + SIZED);
 }
 
+/* Thresholds come from the device: the kernel that was chosen is there yet when they have. */
+TEST(a_threshold_may_be_made_there)
+{
+    setup();
+    same_of_two(BOXES "m = Max {T:type=float; Tidx:type=int32; keep_dims:bool=false} (b, int32[2] 0 1)\n"
+                      "q = Tanh {T:type=float} (m)\na = Abs {T:type=float} (q)\n"
+                      "r = NonMaxSuppressionV3 {T:type=float; T_threshold:type=float} (b, s, " FEW
+                      "a, float[] -0.6)",
+                boxes(60, 40), scores(60, 50), 4 * MAKES + SIZED);
+}
+
 TEST(shares_that_are_none_are_refused)
 {
     setup();
@@ -150,5 +161,5 @@ TEST(weakened_scores_stay_on_the_host)
 }
 
 TEST_MAIN(RUN(the_best_boxes_are_the_hosts) RUN(padded_boxes_are_of_one_part) RUN(overlaps_may_be_given)
-              RUN(shares_that_are_none_are_refused) RUN(weakened_scores_stay_on_the_host)
-                  RUN(the_best_of_all_classes_are_the_hosts))
+              RUN(a_threshold_may_be_made_there) RUN(shares_that_are_none_are_refused)
+                  RUN(weakened_scores_stay_on_the_host) RUN(the_best_of_all_classes_are_the_hosts))
