@@ -206,20 +206,31 @@ static inline void *stop_soon(void *word)
     return NULL;
 }
 
-static inline void ends_at_the_deadline(const char *text)
+/* After so many seconds. How often it was launched until then. */
+static inline uint64_t launches_until(const char *text, int64_t seconds)
 {
     struct there d;
     struct td_tensor out, in = input(&square, 0);
     struct td_device_counts c;
     open_there(&d, text, &(struct td_device_opts){.pinned = MIB, .graph_run = 1});
     const int64_t start = td_now_ns();
-    const struct td_run_opts opts = {.work = {.deadline_ns = start + 1000000000}};
+    const struct td_run_opts opts = {.work = {.deadline_ns = start + seconds * 1000000000}};
     CHECK_INT(td_callable_run(d.f, &in, &out, &opts, &d.t.err), TD_DEADLINE_EXCEEDED);
-    CHECK(td_now_ns() - start < 10000000000);
+    CHECK(td_now_ns() - start < (seconds + 9) * 1000000000);
     td_cuda_device_count(d.device, &c);
-    CHECK(c.graph_launches >= 2);
     td_tensor_clear(&in);
     (void)close_there(&d);
+    return c.graph_launches;
+}
+
+/* On a machine that has other things to do it may be late with the first launch. */
+static inline void ends_at_the_deadline(const char *text)
+{
+    int64_t seconds = 1;
+    while (launches_until(text, seconds) < 2 && seconds < 16) {
+        seconds *= 4;
+    }
+    CHECK(seconds < 16);
 }
 
 static inline void can_be_cancelled(const char *text)
