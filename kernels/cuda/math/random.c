@@ -107,8 +107,8 @@ static enum td_code fill_gamma(struct td_call *c, generator_fn *generator, struc
     ROWS(truncated_##what, fill(c, generator, TD_RANDOM_TRUNCATED_NORMAL, err), {"dtype", TD_CUDA_FLOATS},   \
          __VA_ARGS__)
 FLOATS(by_seeds, NULL, {"Tseed", TD_SET_INDEX})
-FLOATS(by_key, by_key, {NULL})
-FLOATS(by_node, by_node, {NULL})
+FLOATS(by_key, by_key, {NULL, 0})
+FLOATS(by_node, by_node, {NULL, 0})
 
 #define FULL_SET (TD_SET_INDEX | TD_BIT(TD_UINT32) | TD_BIT(TD_UINT64))
 ROWS(int_by_seeds, fill_ints(c, by_seeds, 2, err), {"dtype", TD_SET_INDEX})
