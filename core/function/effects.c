@@ -50,14 +50,12 @@ static bool functions_have_effects(struct look *l, const struct td_node *n)
 static bool node_has_effects(struct look *l, const struct td_node *n)
 {
     const uint32_t flags = td_node_flags(n);
-    const struct td_op_branch *how = n->op != NULL ? &n->op->branch : NULL;
-    if (how != NULL && ((flags & TD_OP_CALL) || how->taken != NULL || how->loop_body != NULL) &&
-        n->loop == NULL) {
+    if (td_node_runs_functions(n) && n->loop == NULL) {
         return functions_have_effects(l, n);
     }
     const bool reads = n->n_out > 0 && (flags & TD_OP_READS) != 0;
     const bool harmless = reads || (flags & (TD_OP_HANDLE | TD_OP_DRAWS | TD_OP_CHECKS | TD_OP_ARG)) != 0;
-    return (flags & TD_OP_CALL) || ((flags & TD_OP_STATEFUL) && !harmless);
+    return (flags & TD_OP_STATEFUL) && !harmless;
 }
 
 bool td_plan_has_effects(const struct td_model *m, const struct td_plan *p)

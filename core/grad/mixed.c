@@ -158,16 +158,10 @@ static enum td_code mix_function(struct mixing *x, const char **name)
     return TD_OK;
 }
 
-static bool runs_functions(const struct td_node *n)
-{
-    const struct td_op_def *def = td_node_def(n);
-    return def != NULL && ((def->op->flags & TD_OP_CALL) || def->op->branch.taken != NULL ||
-                           def->op->branch.loop_body != NULL);
-}
-
 static enum td_code mix_functions(struct mixing *x, struct td_emitter *e, struct td_node *n)
 {
-    for (int i = 0; runs_functions(n) && i < n->n_attrs; i++) {
+    const bool runs = td_node_def(n) != NULL && td_node_runs_functions(n);
+    for (int i = 0; runs && i < n->n_attrs; i++) {
         struct td_attr a = n->attrs[i];
         if (a.kind != TD_ATTR_FUNC || a.n == 0) {
             continue;

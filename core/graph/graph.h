@@ -61,6 +61,12 @@ static inline uint32_t td_node_flags(const struct td_node *n)
 {
     return n->op == NULL ? (uint32_t)TD_OP_STATEFUL : n->op->flags;
 }
+/* Whether n's attributes name functions that it runs: a call, a branch, a loop. */
+static inline bool td_node_runs_functions(const struct td_node *n)
+{
+    return n->op != NULL && ((n->op->flags & TD_OP_CALL) != 0 || n->op->branch.taken != NULL ||
+                             n->op->branch.loop_body != NULL);
+}
 
 /* For rules of ops, which know others by name. */
 static inline bool td_is_op(const struct td_node *n, const char *name)

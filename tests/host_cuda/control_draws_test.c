@@ -12,12 +12,7 @@
 
 #include "tests/host_cuda/there.h"
 
-#ifdef __SANITIZE_THREAD__ /* seconds a graph */
-enum { GRAPHS = 4 };
-#else
-enum { GRAPHS = 12 };
-#endif
-enum { TEXT = 60000, DEEP = 3, MOST_FUNCTIONS = 40 };
+enum { GRAPHS = 12, TEXT = 60000, DEEP = 3, MOST_FUNCTIONS = 40 };
 
 #define FLOAT " {T:type=float} "
 

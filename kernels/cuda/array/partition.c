@@ -71,9 +71,8 @@ static enum td_code count_partition(struct td_call *c, struct td_err *err)
 {
     struct td_cuda_stream *stream = td_cuda_stream_of(c);
     const struct td_cuda_keys k = keys_of(c->in[1], c->n_out, c->fault);
-    struct td_cuda_sort sort = td_cuda_sort_in(c->workspace, k.n);
-    int error = td_cuda_keys_make(&k, sort.keys, stream);
-    error = error != 0 ? error : td_cuda_sort_run(&sort, k.most, stream);
+    struct td_cuda_sort sort;
+    const int error = td_cuda_keys_sort(&k, c->workspace, &sort, stream);
     return td_cuda_launched(
         c, error != 0 ? error : td_cuda_partition_count(sort.keys, k.n, c->n_out, c->counts, stream), err);
 }
@@ -151,9 +150,8 @@ static int put(const struct td_call *c, const struct td_tensor *indices, const s
 {
     struct td_cuda_stream *stream = td_cuda_stream_of(c);
     const struct td_cuda_keys k = keys_of(indices, (int32_t)y->shape.dim[0], NULL);
-    struct td_cuda_sort sort = td_cuda_sort_in(c->workspace, k.n);
-    int error = td_cuda_keys_make(&k, sort.keys, stream);
-    error = error != 0 ? error : td_cuda_sort_run(&sort, k.most, stream);
+    struct td_cuda_sort sort;
+    const int error = td_cuda_keys_sort(&k, c->workspace, &sort, stream);
     const struct td_cuda_combining s = {.keys = sort.keys,
                                         .order = sort.order,
                                         .n = k.n,

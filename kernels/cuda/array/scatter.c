@@ -79,9 +79,8 @@ static enum td_code write(const struct td_call *c, struct td_cuda_keys *k, struc
                           struct td_err *err)
 {
     struct td_cuda_stream *stream = td_cuda_stream_of(c);
-    struct td_cuda_sort sort = td_cuda_sort_in(c->workspace, k->n);
-    int error = td_cuda_keys_make(k, sort.keys, stream);
-    error = error != 0 ? error : td_cuda_sort_run(&sort, k->most, stream);
+    struct td_cuda_sort sort;
+    int error = td_cuda_keys_sort(k, c->workspace, &sort, stream);
     s->keys = sort.keys;
     s->order = sort.order;
     s->n = k->n;

@@ -140,12 +140,11 @@ static enum td_code prepare_unsorted(const struct td_kernel_query *q, struct td_
 /* Keys of k made and sorted in the workspace. */
 static int sorted(const struct td_call *c, const struct td_cuda_keys *k, struct td_cuda_combining *s)
 {
-    struct td_cuda_sort sort = td_cuda_sort_in(c->workspace, k->n);
-    const int error = td_cuda_keys_make(k, sort.keys, td_cuda_stream_of(c));
-    const int then = error != 0 ? error : td_cuda_sort_run(&sort, k->most, td_cuda_stream_of(c));
+    struct td_cuda_sort sort;
+    const int error = td_cuda_keys_sort(k, c->workspace, &sort, td_cuda_stream_of(c));
     s->keys = sort.keys;
     s->order = sort.order;
-    return then;
+    return error;
 }
 
 static enum td_code unsorted(struct td_call *c, enum td_cuda_combine_op op, struct td_err *err)

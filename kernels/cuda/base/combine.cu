@@ -243,6 +243,14 @@ int td_cuda_keys_make(const struct td_cuda_keys *s, int32_t *keys, struct td_cud
     return td_cuda_over(make_keys, s->n, stream, *s, keys);
 }
 
+int td_cuda_keys_sort(const struct td_cuda_keys *s, void *workspace, struct td_cuda_sort *out,
+                      struct td_cuda_stream *stream)
+{
+    *out = td_cuda_sort_in(workspace, s->n);
+    const int error = td_cuda_keys_make(s, out->keys, stream);
+    return error != 0 ? error : td_cuda_sort_run(out, s->most, stream);
+}
+
 int td_cuda_count_ids(const struct td_cuda_counting *s, struct td_cuda_stream *stream)
 {
     return td_cuda_over(count_ids, s->n, stream, *s);

@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/base/indices.h"
 #include "kernels/cuda/base/runtime.h"
+#include "kernels/cuda/base/sort.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,6 +35,9 @@ struct td_cuda_keys {
     int32_t *fault;
 };
 int td_cuda_keys_make(const struct td_cuda_keys *s, int32_t *keys, struct td_cuda_stream *stream);
+/* The same, sorted: *out, in workspace, of td_cuda_sort_bytes(s->n). */
+int td_cuda_keys_sort(const struct td_cuda_keys *s, void *workspace, struct td_cuda_sort *out,
+                      struct td_cuda_stream *stream);
 
 /* Refuses n ids outside of [0, rows), and as many indices outside of [0, limit). counts [rows]: how many
  * there were of each is added; NULL: nobody asks. */

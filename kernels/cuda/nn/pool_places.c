@@ -44,9 +44,8 @@ static enum td_code run_add(struct td_call *c, struct td_err *err)
                              .most = (int32_t)td_tensor_count(dx),
                              .fault = c->fault};
     k.dim = k.most / k.batches;
-    struct td_cuda_sort sort = td_cuda_sort_in(c->workspace, k.n);
-    int error = td_cuda_keys_make(&k, sort.keys, stream);
-    error = error != 0 ? error : td_cuda_sort_run(&sort, k.most, stream);
+    struct td_cuda_sort sort;
+    const int error = td_cuda_keys_sort(&k, c->workspace, &sort, stream);
     const struct td_cuda_combining s = {.keys = sort.keys,
                                         .order = sort.order,
                                         .n = k.n,

@@ -140,9 +140,8 @@ static enum td_code run_add(struct td_call *c, struct td_err *err)
         return refused(c, err);
     }
     const struct td_cuda_keys k = keys_of(c, y);
-    struct td_cuda_sort sort = td_cuda_sort_in(c->workspace, k.n);
-    int error = td_cuda_keys_make(&k, sort.keys, stream);
-    error = error != 0 ? error : td_cuda_sort_run(&sort, k.most, stream);
+    struct td_cuda_sort sort;
+    const int error = td_cuda_keys_sort(&k, c->workspace, &sort, stream);
     const struct td_cuda_combining s = combining_of(&k, &sort);
     return td_cuda_launched(c,
                             error != 0 ? error
