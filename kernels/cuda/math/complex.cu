@@ -29,7 +29,7 @@ template <class F> int with_none(int, const F &)
 #define WITH_ALL_FLOATS td_cuda_with_complex
 #define WITH_ALL_NUMBERS td_cuda_with_complex
 #define WITH_EQUALS td_cuda_with_complex
-#include "kernels/cuda/math/elementwise.cuh"
+#include "kernels/cuda/math/elementwise_of.cuh"
 
 namespace
 {

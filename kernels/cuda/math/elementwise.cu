@@ -42,7 +42,7 @@ template <class F> int with_equals(int type, F f)
 #define WITH_ALL_NUMBERS td_cuda_with_number
 #define WITH_ALL_SIGNED td_cuda_with_number
 #define WITH_ALL_FLOATS td_cuda_with_float
-#include "kernels/cuda/math/elementwise.cuh"
+#include "kernels/cuda/math/elementwise_of.cuh"
 
 int td_cuda_unary(enum td_cuda_unary op, enum td_cuda_type type, const void *x, void *y, int64_t n,
                   struct td_cuda_stream *stream)

@@ -1,6 +1,9 @@
-/* kernels/cuda/math/elementwise.cuh - the kernels of elementwise.cu and of integers.cu: a thread some
- * elements that lie together (several.cuh), or one, neighbours by neighbours, so that reads and writes of a
- * warp are one run of bytes, but for operands that are repeated.
+/* kernels/cuda/math/elementwise.cuh - element-wise kernels: a thread some elements that lie together
+ * (several.cuh), or one, neighbours by neighbours, so that reads and writes of a warp are one run of bytes,
+ * but for operands that are repeated.
+ *
+ * An op is a struct whose of<S>(x) computes it: one of its own for each row of unary.def and binary.def, so
+ * that a kernel knows its op when it is compiled, or one that is told at its launch (integers.cu).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CUDA_MATH_ELEMENTWISE_CUH
@@ -25,20 +28,21 @@ namespace
 #define COUNT(op, types, value) VALUE_OF_ONE(op, uint8_t, value)
 #include "kernels/cuda/math/unary.def"
 
-template <class Op, class R, class T> __device__ R made_of(T x)
+template <class R, class Op, class T> __device__ R made_of(Op op, T x)
 {
-    return td_cuda_store<R>::of(Op::template of<T>(td_cuda_load(x)));
+    return td_cuda_store<R>::of(op.template of<T>(td_cuda_load(x)));
 }
 
-template <class Op, class T, class R> __global__ void unary(const T *x, R *y, int64_t n, bool several)
+template <class Op, class T, class R> __global__ void unary(Op op, const T *x, R *y, int64_t n, bool several)
 {
-    td_cuda_map(x, y, n, several, [](T v) { return made_of<Op, R>(v); });
+    td_cuda_map(x, y, n, several, [op](T v) { return made_of<R>(op, v); });
 }
 
 /* R void: the result is of the operands' type. */
 template <class R, class T> using result_of = std::conditional_t<std::is_void_v<R>, T, R>;
 
 template <class Op, class R> struct run_unary {
+    Op op;
     const void *x;
     void *y;
     int64_t n;
@@ -50,7 +54,7 @@ template <class Op, class R> struct run_unary {
         const T *const from = static_cast<const T *>(x);
         result *const to = static_cast<result *>(y);
         const bool several = td_cuda_lies_for<N>(from) && td_cuda_lies_for<N>(to);
-        return td_cuda_over(unary<Op, T, result>, several ? (n + N - 1) / N : n, stream, from, to, n,
+        return td_cuda_over(unary<Op, T, result>, several ? (n + N - 1) / N : n, stream, op, from, to, n,
                             several);
     }
 };
@@ -65,9 +69,9 @@ template <class Op, class R> struct run_unary {
 #define COMPARE(op, types, value) VALUE_OF_TWO(op, bool, value)
 #include "kernels/cuda/math/binary.def"
 
-template <class Op, class R, class T> __device__ R made_of(T a, T b)
+template <class R, class Op, class T> __device__ R made_of(Op op, T a, T b)
 {
-    return td_cuda_store<R>::of(Op::template of<T>(td_cuda_load(a), td_cuda_load(b)));
+    return td_cuda_store<R>::of(op.template of<T>(td_cuda_load(a), td_cuda_load(b)));
 }
 
 /* N neighbours, or as often the same. */
@@ -85,7 +89,7 @@ template <int N, class T> __device__ td_cuda_several<T, N> read_or_repeat(const 
 }
 
 template <class Op, class T, class R>
-__global__ void binary(struct td_cuda_steps s, const T *a, const T *b, R *y, int64_t n, bool several)
+__global__ void binary(Op op, struct td_cuda_steps s, const T *a, const T *b, R *y, int64_t n, bool several)
 {
     constexpr int N = td_cuda_at_once<T, R>;
     for (int64_t i = td_cuda_first() * N; several && i < n; i += td_cuda_stride() * N) {
@@ -95,13 +99,13 @@ __global__ void binary(struct td_cuda_steps s, const T *a, const T *b, R *y, int
         td_cuda_several<R, N> to;
         TD_UNROLL
         for (int k = 0; k < N; k++) {
-            to.v[k] = made_of<Op, R>(p.v[k], q.v[k]);
+            to.v[k] = made_of<R>(op, p.v[k], q.v[k]);
         }
         td_cuda_write(y + i, to);
     }
     for (int64_t i = td_cuda_first(); !several && i < n; i += td_cuda_stride()) {
         const td_cuda_place at = td_cuda_place_of(s, i);
-        y[i] = made_of<Op, R>(a[at.a], b[at.b]);
+        y[i] = made_of<R>(op, a[at.a], b[at.b]);
     }
 }
 
@@ -114,6 +118,7 @@ struct pair {
 };
 
 template <class Op, class R> struct run_binary {
+    Op op;
     pair p;
     template <class T> int operator()(T) const
     {
@@ -124,8 +129,8 @@ template <class Op, class R> struct run_binary {
         const bool several = td_cuda_steps_for<N>(*p.steps, p.steps->a) && td_cuda_lies_for<N>(a) &&
                              td_cuda_steps_for<N>(*p.steps, p.steps->b) && td_cuda_lies_for<N>(b) &&
                              td_cuda_lies_for<N>(y);
-        return td_cuda_over(binary<Op, T, result>, several ? p.n / N : p.n, p.stream, *p.steps, a, b, y, p.n,
-                            several);
+        return td_cuda_over(binary<Op, T, result>, several ? p.n / N : p.n, p.stream, op, *p.steps, a, b, y,
+                            p.n, several);
     }
 };
 
@@ -151,42 +156,6 @@ struct run_add_many {
         return td_cuda_over(add_many<T>, s->n, stream, *s, static_cast<T *>(y));
     }
 };
-
-/* ------------------------------------------------------------------ which one
- *
- * WITH_FLOATS(type, f) and its kin, which the includer defines, call f for the types that it serves. */
-
-int unary_of(enum td_cuda_unary which, enum td_cuda_type type, const void *x, void *y, int64_t n,
-             struct td_cuda_stream *stream)
-{
-    switch (which) {
-#define CASE(op, types, R)                                                                                   \
-    case TD_CUDA_##op:                                                                                       \
-        return WITH_##types(type, run_unary<unary_##op, R>{x, y, n, stream});
-#define UNARY(op, types, value) CASE(op, types, void)
-#define TEST(op, types, value) CASE(op, types, bool)
-#define COUNT(op, types, value) CASE(op, types, uint8_t)
-#include "kernels/cuda/math/unary.def"
-#undef CASE
-    default:
-        return static_cast<int>(cudaErrorInvalidValue);
-    }
-}
-
-int binary_of(enum td_cuda_binary which, enum td_cuda_type type, const pair &p)
-{
-    switch (which) {
-#define CASE(op, types, R)                                                                                   \
-    case TD_CUDA_##op:                                                                                       \
-        return WITH_##types(type, run_binary<binary_##op, R>{p});
-#define BINARY(op, types, value) CASE(op, types, void)
-#define COMPARE(op, types, value) CASE(op, types, bool)
-#include "kernels/cuda/math/binary.def"
-#undef CASE
-    default:
-        return static_cast<int>(cudaErrorInvalidValue);
-    }
-}
 
 } // namespace
 

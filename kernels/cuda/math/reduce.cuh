@@ -119,18 +119,19 @@ struct fold_any : fold_max {
 
 /* ------------------------------------------------------------------ kernels */
 
-template <class Op, class A, class T>
-__device__ A fold_from(const td_cuda_axes &s, const T *x, int64_t kept, int64_t first, int64_t step)
+template <class A, class Op, class T>
+__device__ A fold_from(const Op &op, const td_cuda_axes &s, const T *x, int64_t kept, int64_t first,
+                       int64_t step)
 {
     const int64_t at = td_cuda_place_of(s.kept, kept).a;
-    A a = Op::template start<A, T>();
+    A a = op.template start<A, T>();
     for (int64_t i = first; i < s.n_folded; i += step) {
-        a = Op::fold(a, Op::of(static_cast<A>(td_cuda_load(x[at + td_cuda_place_of(s.folded, i).a]))));
+        a = op.fold(a, op.of(static_cast<A>(td_cuda_load(x[at + td_cuda_place_of(s.folded, i).a]))));
     }
     return a;
 }
 
-template <class Op, int GROUP, class T> __global__ void rows(td_cuda_axes s, const T *x, T *y)
+template <class Op, int GROUP, class T> __global__ void rows(Op op, td_cuda_axes s, const T *x, T *y)
 {
     using A = typename Op::template acc<T>;
     TD_DYNAMIC_SHARED(A, shared);
@@ -138,15 +139,15 @@ template <class Op, int GROUP, class T> __global__ void rows(td_cuda_axes s, con
     const int64_t each = THREADS / GROUP;
     for (int64_t from = blockIdx.x * each; from < s.n_kept; from += gridDim.x * each) {
         const int64_t k = from + threadIdx.x / GROUP;
-        A a = k < s.n_kept ? fold_from<Op, A>(s, x, k, at, GROUP) : Op::template start<A, T>();
-        a = td_cuda_fold<GROUP>(a, shared, [](A p, A q) { return Op::fold(p, q); });
+        A a = k < s.n_kept ? fold_from<A>(op, s, x, k, at, GROUP) : op.template start<A, T>();
+        a = td_cuda_fold<GROUP>(a, shared, [&op](A p, A q) { return op.fold(p, q); });
         if (k < s.n_kept && at == 0) {
-            y[k] = Op::template finish<T>(a, s.n_folded);
+            y[k] = op.template finish<T>(a, s.n_folded);
         }
     }
 }
 
-template <class Op, class T> __global__ void columns(td_cuda_axes s, const T *x, T *y)
+template <class Op, class T> __global__ void columns(Op op, td_cuda_axes s, const T *x, T *y)
 {
     using A = typename Op::template acc<T>;
     TD_DYNAMIC_SHARED(A, part); /* LINES of COLUMNS */
@@ -155,21 +156,22 @@ template <class Op, class T> __global__ void columns(td_cuda_axes s, const T *x,
          from += static_cast<int64_t>(gridDim.x) * COLUMNS) {
         const int64_t k = from + column;
         if (k < s.n_kept) {
-            part[line * COLUMNS + column] = fold_from<Op, A>(s, x, k, line, LINES);
+            part[line * COLUMNS + column] = fold_from<A>(op, s, x, k, line, LINES);
         }
         __syncthreads();
         if (k < s.n_kept && line == 0) {
             A a = part[column];
             for (int i = 1; i < LINES; i++) {
-                a = Op::fold(a, part[i * COLUMNS + column]);
+                a = op.fold(a, part[i * COLUMNS + column]);
             }
-            y[k] = Op::template finish<T>(a, s.n_folded);
+            y[k] = op.template finish<T>(a, s.n_folded);
         }
         __syncthreads();
     }
 }
 
 template <class Op> struct run_reduce {
+    Op op;
     const td_cuda_axes *s;
     const void *x;
     void *y;
@@ -182,10 +184,10 @@ template <class Op> struct run_reduce {
         const bool few = s->n_folded <= THREADS;
         if (!s->rows) {
             return td_cuda_blocks_of<THREADS>(columns<Op, T>, (s->n_kept + COLUMNS - 1) / COLUMNS, shared,
-                                              stream, *s, from, to);
+                                              stream, op, *s, from, to);
         }
         return td_cuda_blocks_of<THREADS>(few ? rows<Op, 32, T> : rows<Op, THREADS, T>,
-                                          few ? (s->n_kept + 7) / 8 : s->n_kept, shared, stream, *s, from,
+                                          few ? (s->n_kept + 7) / 8 : s->n_kept, shared, stream, op, *s, from,
                                           to);
     }
 };
