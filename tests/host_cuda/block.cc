@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
@@ -33,38 +34,59 @@ constexpr size_t RED_ZONE = 256;
 
 thread_local block_runner *mine;
 
-/* Frees what an OS thread's runner holds when the thread ends. */
-struct runner_owner {
-    block_runner r = {};
-    runner_owner()
-    {
-        r.dynamic = static_cast<char *>(aligned_alloc(128, SHARED_OPT_IN + RED_ZONE));
-        memset(r.dynamic, 0, SHARED_OPT_IN + RED_ZONE);
+/* Runners that no OS thread has. A stack costs a mapping, and with ThreadSanitizer a fiber some hundred KB:
+ * streams, whose threads end with them, hand theirs on. For ever, as threads are that outlive main. */
+struct idle_runners {
+    std::mutex mu;
+    std::vector<block_runner *> all;
+};
+
+idle_runners &runners()
+{
+    static auto *const r = new idle_runners;
+    return *r;
+}
+
+/* What waits on them for the next block knows where the last OS thread had its thread_local variables. */
+void begin_stacks_anew(block_runner *r)
+{
+    for (auto *const f : r->idle) {
+        fiber_restart(f);
     }
+    for (auto &t : r->threads) {
+        if (t.stack != nullptr) {
+            fiber_restart(t.stack);
+        }
+    }
+}
+
+block_runner *take_runner()
+{
+    const quiet q;
+    idle_runners &idle = runners();
+    const std::lock_guard<std::mutex> l(idle.mu);
+    if (!idle.all.empty()) {
+        block_runner *const r = idle.all.back();
+        idle.all.pop_back();
+        begin_stacks_anew(r);
+        return r;
+    }
+    auto *const r = new block_runner();
+    r->dynamic = static_cast<char *>(aligned_alloc(128, SHARED_OPT_IN + RED_ZONE));
+    memset(r->dynamic, 0, SHARED_OPT_IN + RED_ZONE);
+    return r;
+}
+
+/* An OS thread's, until that ends. */
+struct runner_owner {
+    block_runner *const r = take_runner();
     ~runner_owner()
     {
-        ASAN_UNPOISON_MEMORY_REGION(r.dynamic, SHARED_OPT_IN + RED_ZONE);
-        free(r.dynamic);
-        for (auto &t : r.threads) {
-            forget(&t);
-        }
-        for (auto *const f : r.idle) {
-            fiber_free(f);
-        }
+        const quiet q;
+        idle_runners &idle = runners();
+        const std::lock_guard<std::mutex> l(idle.mu);
+        idle.all.push_back(r);
         mine = nullptr;
-    }
-    static void forget(cuda_thread *t)
-    {
-#ifdef HOST_CUDA_TSAN
-        if (t->tsan != nullptr) {
-            __tsan_destroy_fiber(t->tsan);
-        }
-        if (t->stack != nullptr) {
-            fiber_free(t->stack);
-        }
-#else
-        (void)t;
-#endif
     }
 };
 
@@ -255,7 +277,7 @@ block_runner *runner_of_thread()
 {
     if (mine == nullptr) {
         thread_local runner_owner owner;
-        mine = &owner.r;
+        mine = owner.r;
 #ifdef HOST_CUDA_TSAN
         mine->own_tsan = __tsan_get_current_fiber();
 #endif

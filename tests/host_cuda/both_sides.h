@@ -10,7 +10,7 @@
 #include <complex.h>
 
 #include "kernels/cuda/base/device.h"
-#include "kernels/cuda/rows.h"
+#include "tests/host_cuda/device_ops.h"
 #include "tests/unit/core/pass_make.h"
 
 enum { TEXT = 2000 };
@@ -31,16 +31,6 @@ struct outcome {
     char msg[1024];
 };
 
-static inline void add_rows(struct td_op_table *ops)
-{
-    struct td_err err = {0};
-    for (int f = 0; td_cuda_families[f] != NULL; f++) {
-        for (const struct td_op_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
-            CHECK_OK(td_op_table_add_kernels(ops, r->op, r->rows, &err));
-        }
-    }
-}
-
 static inline void compute(const char *text, const struct td_device *d, const struct td_tensor *in,
                            struct outcome *out)
 {
@@ -48,10 +38,7 @@ static inline void compute(const char *text, const struct td_device *d, const st
     struct td_model *m;
     struct td_callable *f;
     *out = (struct outcome){0};
-    passed_open(&t, text, "r");
-    if (d != NULL) {
-        add_rows(t.ops);
-    }
+    passed_open_with(&t, d != NULL ? device_ops() : passed_ops(), text, "r");
     const struct td_model_opts opts = {.ops = t.ops, .device = d};
     CHECK_INT(td_model_new(&opts, NULL, &t.g.graph, &t.g.lib, &m, &t.err), TD_OK);
     CHECK_INT(td_callable_new(m, &t.how, &f, &t.err), TD_OK);

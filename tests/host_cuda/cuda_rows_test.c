@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/model.h"
 #include "kernels/cuda/base/device.h"
-#include "kernels/cuda/rows.h"
+#include "tests/host_cuda/device_ops.h"
 #include "tests/unit/core/pass_make.h"
 
 enum { MOST = 16 };
@@ -16,16 +16,6 @@ struct given {
     int n;
     float v[MOST];
 };
-
-static void add_rows(struct td_op_table *ops)
-{
-    struct td_err err = {0};
-    for (int f = 0; td_cuda_families[f] != NULL; f++) {
-        for (const struct td_op_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
-            CHECK_OK(td_op_table_add_kernels(ops, r->op, r->rows, &err));
-        }
-    }
-}
 
 static struct td_tensor vector_of(const struct given *g)
 {
@@ -44,10 +34,7 @@ static enum td_code run_on(const struct td_device *device, const char *text, con
     struct passed t;
     struct td_model *m;
     struct td_callable *f;
-    passed_open(&t, text, "r");
-    if (device != NULL) {
-        add_rows(t.ops);
-    }
+    passed_open_with(&t, device != NULL ? device_ops() : passed_ops(), text, "r");
     const struct td_model_opts opts = {.ops = t.ops, .device = device};
     CHECK_INT(td_model_new(&opts, NULL, &t.g.graph, &t.g.lib, &m, &t.err), TD_OK);
     CHECK_INT(td_callable_new(m, &t.how, &f, &t.err), TD_OK);

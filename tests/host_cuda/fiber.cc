@@ -139,16 +139,6 @@ fiber *fiber_new(void (*entry)(void *), void *arg)
     return f;
 }
 
-void fiber_free(fiber *f)
-{
-    ASAN_UNPOISON_MEMORY_REGION(f->bottom, f->bytes);
-    munmap(f->map, static_cast<size_t>(getpagesize()) + f->bytes);
-#ifdef HOST_CUDA_UCONTEXT
-    delete static_cast<ucontext_t *>(f->context);
-#endif
-    delete f;
-}
-
 void fiber_restart(fiber *f)
 {
     ASAN_UNPOISON_MEMORY_REGION(f->bottom, f->bytes);

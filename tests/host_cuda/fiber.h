@@ -25,7 +25,6 @@ struct fiber {
 };
 
 fiber *fiber_new(void (*entry)(void *), void *arg);
-void fiber_free(fiber *f);
 void fiber_restart(fiber *f);
 void fiber_switch(fiber *from, fiber *to);
 

@@ -96,8 +96,7 @@ TEST(placement_says_when_a_step_goes_there)
     struct td_callable *f;
     char why[TEXT] = "";
     setup();
-    passed_open(&t, X NEGATED("m", "x") "r = Where {T:type=float} (m)", "r");
-    add_rows(t.ops);
+    passed_open_with(&t, device_ops(), X NEGATED("m", "x") "r = Where {T:type=float} (m)", "r");
     const struct td_model_opts opts = {.ops = t.ops, .device = device};
     CHECK_INT(td_model_new(&opts, NULL, &t.g.graph, &t.g.lib, &m, &t.err), TD_OK);
     CHECK_INT(td_callable_new(m, &t.how, &f, &t.err), TD_OK);
@@ -127,11 +126,10 @@ TEST(rows_of_weights_are_sent_once)
     struct td_model *m;
     struct td_callable *f;
     setup();
-    passed_open(&t,
-                X "p = _Rows {T:type=float; from:int=100; to:int=900} (float[4000] 1 2 3)\n"
-                  "r = Mul {T:type=float} (p, x)",
-                "r");
-    add_rows(t.ops);
+    passed_open_with(&t, device_ops(),
+                     X "p = _Rows {T:type=float; from:int=100; to:int=900} (float[4000] 1 2 3)\n"
+                       "r = Mul {T:type=float} (p, x)",
+                     "r");
     const struct td_model_opts opts = {.ops = t.ops, .device = device, .passes_off = "fold"};
     CHECK_INT(td_model_new(&opts, NULL, &t.g.graph, &t.g.lib, &m, &t.err), TD_OK);
     CHECK_INT(td_callable_new(m, &t.how, &f, &t.err), TD_OK);

@@ -12,8 +12,8 @@
 #include "core/run/device_graph.h"
 #include "core/run/variable.h"
 #include "kernels/cuda/base/device.h"
-#include "kernels/cuda/rows.h"
 #include "kernels/math/philox.h"
+#include "tests/host_cuda/device_ops.h"
 #include "tests/unit/core/pass_make.h"
 
 int host_cuda_reports(void); /* host_cuda.h, which is C++ */
@@ -136,22 +136,11 @@ struct there {
     struct td_callable *f[FUNCTIONS];
 };
 
-static void add_rows(struct td_op_table *ops)
-{
-    struct td_err err = {0};
-    for (int f = 0; td_cuda_families[f] != NULL; f++) {
-        for (const struct td_op_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
-            CHECK_OK(td_op_table_add_kernels(ops, r->op, r->rows, &err));
-        }
-    }
-}
-
 static void open(struct there *d, const char *text, const struct td_device_opts *opts)
 {
     struct td_err err = {0};
     *d = (struct there){.device = NULL};
-    passed_open(&d->t, text, "r");
-    add_rows(d->t.ops);
+    passed_open_with(&d->t, device_ops(), text, "r");
     CHECK_OK(td_cuda_device_open(opts, &d->device, &err));
     const struct td_model_opts of = {.ops = d->t.ops, .device = d->device};
     const struct td_graph *g = &d->t.g.graph;

@@ -10,7 +10,7 @@
 #include "core/base/timings.h"
 #include "core/run/device_graph.h"
 #include "kernels/cuda/base/device.h"
-#include "kernels/cuda/rows.h"
+#include "tests/host_cuda/device_ops.h"
 #include "tests/unit/core/pass_make.h"
 
 enum { RUNS = 4, THREADS = 3, MIB = 1 << 20 };
@@ -25,12 +25,7 @@ struct there {
 static inline void open_there(struct there *d, const char *text, const struct td_device_opts *opts)
 {
     *d = (struct there){.device = NULL};
-    passed_open(&d->t, text, "r");
-    for (int f = 0; opts != NULL && td_cuda_families[f] != NULL; f++) {
-        for (const struct td_op_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
-            CHECK_INT(td_op_table_add_kernels(d->t.ops, r->op, r->rows, &d->t.err), TD_OK);
-        }
-    }
+    passed_open_with(&d->t, opts != NULL ? device_ops() : passed_ops(), text, "r");
     if (opts != NULL) {
         CHECK_INT(td_cuda_device_open(opts, &d->device, &d->t.err), TD_OK);
     }

@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/model.h"
 #include "kernels/cuda/base/device.h"
-#include "kernels/cuda/rows.h"
+#include "tests/host_cuda/device_ops.h"
 #include "tests/unit/core/pass_make.h"
 
 #define T "{T:type=float} "
@@ -78,12 +78,7 @@ struct there {
 static void open(struct there *d, const char *text, bool on_device)
 {
     *d = (struct there){.device = NULL};
-    passed_open(&d->t, text, "r");
-    for (int f = 0; on_device && td_cuda_families[f] != NULL; f++) {
-        for (const struct td_op_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
-            CHECK_INT(td_op_table_add_kernels(d->t.ops, r->op, r->rows, &d->t.err), TD_OK);
-        }
-    }
+    passed_open_with(&d->t, on_device ? device_ops() : passed_ops(), text, "r");
     if (on_device) {
         CHECK_INT(td_cuda_device_open(&(struct td_device_opts){.graph_run = 2}, &d->device, &d->t.err),
                   TD_OK);

@@ -32,12 +32,23 @@ struct passed {
     struct td_err err;
 };
 
-static inline void passed_open(struct passed *t, const char *text, const char *fetch)
+/* One for all of a process's graphs, for ever: with a sanitizer it is most of what a small test takes. */
+static inline struct td_op_table *passed_ops(void)
+{
+    static struct td_op_table *ops;
+    struct td_err err = {0};
+    if (ops == NULL) {
+        CHECK_OK(td_op_table_new(td_op_families, &ops, &err));
+    }
+    return ops;
+}
+
+static inline void passed_open_with(struct passed *t, struct td_op_table *ops, const char *text,
+                                    const char *fetch)
 {
     static const char *const names[] = {"x", "y"};
-    *t = (struct passed){0};
+    *t = (struct passed){.ops = ops};
     CHECK(op_graph_open(&t->g));
-    CHECK_INT(td_op_table_new(td_op_families, &t->ops, &t->err), TD_OK);
     test_check_ok(__FILE__, __LINE__, text, op_graph_read(&t->g, text, true, &t->err), &t->err);
     test_check_ok(__FILE__, __LINE__, text, td_graph_resolve(&t->g.graph, &t->g.lib, t->ops, &t->err),
                   &t->err);
@@ -51,10 +62,14 @@ static inline void passed_open(struct passed *t, const char *text, const char *f
     }
 }
 
+static inline void passed_open(struct passed *t, const char *text, const char *fetch)
+{
+    passed_open_with(t, passed_ops(), text, fetch);
+}
+
 static inline void passed_close(struct passed *t)
 {
     op_graph_close(&t->g);
-    td_op_table_free(t->ops);
 }
 
 /* The names of all passes that `only` does not have. */

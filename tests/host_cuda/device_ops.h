@@ -1,0 +1,28 @@
+/* tests/host_cuda/device_ops.h - the ops with the device's kernels.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_TESTS_HOST_CUDA_DEVICE_OPS_H
+#define TD_TESTS_HOST_CUDA_DEVICE_OPS_H
+
+#include "core/graph/op.h"
+#include "kernels/cuda/rows.h"
+#include "kernels/ops.h"
+#include "tests/test.h"
+
+/* One table for all of a process's graphs, for ever. */
+static inline struct td_op_table *device_ops(void)
+{
+    static struct td_op_table *ops;
+    struct td_err err = {0};
+    if (ops == NULL) {
+        CHECK_OK(td_op_table_new(td_op_families, &ops, &err));
+        for (int f = 0; td_cuda_families[f] != NULL; f++) {
+            for (const struct td_op_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
+                CHECK_OK(td_op_table_add_kernels(ops, r->op, r->rows, &err));
+            }
+        }
+    }
+    return ops;
+}
+
+#endif
