@@ -1,5 +1,5 @@
-/* kernels/cuda/math/reduce_integers.cu - reductions of the integers that are seldom met: a kernel is told at its
- * launch which one (as those of integers.cu are).
+/* kernels/cuda/math/reduce_integers.cu - reductions of the integers that are seldom met: a kernel is told at
+ * its launch which one (as those of integers.cu are).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/base/scalar.cuh"
