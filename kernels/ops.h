@@ -22,7 +22,7 @@ void td_kernels_charge(void);
 /* Lets go of the machine code that oneDNN keeps for shapes it has met, but for what is in use. */
 void td_kernels_trim(void);
 /* From now on packed weights are kept in files below dir (the state directory), most_bytes of them at most,
- * for the next process to map (kernels/cpu/pack_keeper.h). Before the first model. */
+ * for the next process to map (kernels/dense/pack_keeper.h). Before the first model. */
 TD_MUST enum td_code td_kernels_keep_packed(const char *dir, uint64_t most_bytes, struct td_err *err);
 void td_kernels_keep_packed_no_more(void); /* all models are gone */
 /* What the times of kernels depend on, in one line: the processor and the libraries. */

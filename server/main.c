@@ -18,7 +18,7 @@
 #include "core/base/mem.h"
 #include "core/compile/rewrite.h"
 #include "kernels/ops.h"
-#include "kernels/cpu/library_threads.h"
+#include "kernels/dense/library_threads.h"
 #include "proto/bytes/mapping.h"
 #include "server/models/config_file.h"
 #include "server/alive.h"

@@ -27,7 +27,7 @@
  *   worker        (server/sched/workers.c) --lanes of them, and --gpu_streams more for each GPU there is: run
  *                 what had to wait, and whatever is not short, and encode the answers, but large ones of HTTP
  *   trim          (server/base/trim.c) gives back what the allocator keeps after a burst
- *   packs         (kernels/cpu/pack_keeper.c) writes packed weights into files, as nice as can be
+ *   packs         (kernels/dense/pack_keeper.c) writes packed weights into files, as nice as can be
  *   jobs          (server/jobs/job_queue.c) starts and ends the processes of fine-tuning jobs, publishes what
  *                 they made, wakes followers
  *   reaper        (server/sched/workers.c) drops waiting requests that are too late or whose client left
@@ -53,7 +53,7 @@
  *   open_calls.mu          what open gRPC calls are charged; the budget's own locks under it
  *   metrics' making, latency's mu, access.lock: new cells; tokens. Nothing is taken under them
  *   a primitive's weights, the list of packed ones, the queue of those to be written, the list of their files
- *                          (kernels/cpu/dnnl_pack.c, pack_keeper.c, proto/bytes/packed_folder.c); files are
+ *                          (kernels/dense/dnnl_pack.c, pack_keeper.c, proto/bytes/packed_folder.c); files are
  *                          opened and mapped under the first two
  *   locks inside core (a callable's, a resource's), each held alone
  *

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
-#include "kernels/cpu/library_threads.h"
+#include "kernels/dense/library_threads.h"
 #include "kernels/ops.h"
 #include "proto/bytes/file.h"
 #include "proto/bytes/file_tree.h"

@@ -10,8 +10,8 @@
  *
  * The mode belongs to the calling thread, and to those it starts from then on (POSIX: a new thread inherits
  * the floating-point environment). Helper threads of oneDNN and OpenBLAS are started in runs, or else by code
- * that enters the mode for it: kernels/cpu/blas.c, kernels/cpu/dnnl_base.c. Runs nest. On processors that are
- * not named here nothing changes.
+ * that enters the mode for it: kernels/dense/blas.c, kernels/dense/dnnl_base.c. Runs nest. On processors that
+ * are not named here nothing changes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_BASE_FLOAT_MODE_H

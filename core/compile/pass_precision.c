@@ -7,7 +7,7 @@
  *   y = MatMul (x, ..) {_precision: "int8", _input_min: -1, _input_max: 3}
  *
  * A product (TD_OP_PRODUCT) of two floats is marked when its second operand is a weight: a variable as it is
- * read, or a constant, also seen under another shape. What the mark means, kernels say (kernels/cpu/low.h);
+ * read, or a constant, also seen under another shape. What the mark means, kernels say (kernels/dense/low.h);
  * one that cannot do it computes in float. To find the ranges, products are marked with their weights' names
  * alone (core/run/precision.h, LOOK).
  *

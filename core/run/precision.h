@@ -1,7 +1,7 @@
 /* core/run/precision.h - in which precision a model's products with its weights are to be computed.
  *
  * Floats, unless the model asks for less: then core/compile/pass_precision.c marks the products whose second
- * operand is a weight, and kernels that can (kernels/cpu/low.h) round what they multiply. Weights go by the
+ * operand is a weight, and kernels that can (kernels/dense/low.h) round what they multiply. Weights go by the
  * name of their variable, or of their constant behind that of its function: "dense/kernel",
  * "__inference_f_12/dense/MatMul/b".
  *

@@ -17,7 +17,7 @@
 #include "core/base/mem.h"
 #include "core/graph/graph.h"
 #include "kernels/control/list_args.h"
-#include "kernels/cpu/dnnl_pack.h"
+#include "kernels/dense/dnnl_pack.h"
 #include "kernels/ops.h"
 
 enum { MOST_ROWS = 64 }; /* of more, a library's product is faster than one with few rows */

@@ -10,7 +10,7 @@
 #ifndef TD_KERNELS_CONTROL_RECURRENCE_H
 #define TD_KERNELS_CONTROL_RECURRENCE_H
 
-#include "kernels/cpu/recurrence_steps.h"
+#include "kernels/dense/recurrence_steps.h"
 
 /* Inputs of the node by number; variables are the first of them. */
 enum {

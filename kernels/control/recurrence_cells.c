@@ -1,5 +1,5 @@
 /* kernels/control/recurrence_cells.c - a round of a loop as a step of a cell that
- * kernels/cpu/recurrence_steps.h knows.
+ * kernels/dense/recurrence_steps.h knows.
  *
  * Gates may be in any order, a number added to each of an LSTM's; Keras 2 and 3 and TF1 write their cells
  * so. Any of enum td_squash may stand in a cell's places.

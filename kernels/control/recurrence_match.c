@@ -1,5 +1,5 @@
 /* kernels/control/recurrence_match.c - whether a loop is the steps of a cell that
- * kernels/cpu/recurrence_steps.h knows.
+ * kernels/dense/recurrence_steps.h knows.
  *
  *   condition   i < n, or several of these, all true            i, n: variables; n stays, or is a number
  *   body        x = list[i]      p = MatMul(h, U)               list, U, b: the same in every round

@@ -23,7 +23,7 @@
 #include <string.h>
 
 #include "core/base/work.h"
-#include "kernels/cpu/gemm_panels.h"
+#include "kernels/dense/gemm_panels.h"
 #include "kernels/cpu/spread.h"
 #include "kernels/cpu/upcast.h"
 #include "kernels/cpu/vecmath.h"

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "kernels/cpu/gemm_panels.h"
+#include "kernels/dense/gemm_panels.h"
 
 typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
 

@@ -1,5 +1,5 @@
 /* kernels/linalg/attention_pack.h - a block of attention's keys, and of its values, as panels
- * (kernels/cpu/gemm_panels.h).
+ * (kernels/dense/gemm_panels.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_LINALG_ATTENTION_PACK_H

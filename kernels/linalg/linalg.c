@@ -1,5 +1,5 @@
 /* kernels/linalg/linalg.c - QR, singular values, eigenvalues, least squares: the ops that call LAPACK (loaded
- * by kernels/cpu/blas.c).
+ * by kernels/dense/blas.c).
  *
  *     input [.., M, N]   ->   factors, values, vectors, solution
  *
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "kernels/cpu/blas.h"
+#include "kernels/dense/blas.h"
 #include "kernels/ops.h"
 #include "kernels/linalg/linalg_grad.h"
 #include "kernels/linalg/zmatrix.h"

@@ -5,7 +5,7 @@
  * leading dimensions (MatMul has none, BatchMatMul wants them equal). When y is one matrix for the whole list
  * and x is stored as it is used, the list is a single product of more rows, and with oneDNN y is packed once.
  *
- * Floats are rounded before they are multiplied where the model asks for it (kernels/cpu/low.h).
+ * Floats are rounded before they are multiplied where the model asks for it (kernels/dense/low.h).
  * half and bfloat16 are multiplied in float and rounded once, but where the processor is better at bfloat16
  * itself (kernels/cpu/bfloat16.h); BatchMatMulV3's 8-bit operands in int32.
  * Integers wrap. Bias and activation of a fused node (kernels/fused/fused_kernel.c) are done by oneDNN
@@ -17,10 +17,10 @@
 #include "core/batchable/batchable_rule.h"
 #include "kernels/linalg/contract_batchable.h"
 #include "kernels/linalg/matmul_grad.h"
-#include "kernels/cpu/dnnl.h"
-#include "kernels/cpu/dnnl_bf16.h"
-#include "kernels/cpu/gemm_cpu.h"
-#include "kernels/cpu/gemm_panels.h"
+#include "kernels/dense/dnnl.h"
+#include "kernels/dense/dnnl_bf16.h"
+#include "kernels/dense/gemm_cpu.h"
+#include "kernels/dense/gemm_panels.h"
 #include "kernels/formula/formula.h"
 #include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"

@@ -5,10 +5,10 @@
  *
  * Everything runs channels last; a channels-first tensor is permuted on the way in and out. Each op has
  * three bodies at least: a oneDNN primitive with packed weights, patch matrices through OpenBLAS, direct
- * loops; Conv2D our own as well (kernels/cpu/winograd.h, conv_panels.h). half
+ * loops; Conv2D our own as well (kernels/dense/winograd.h, conv_panels.h). half
  * and bfloat16 run in float, but for a primitive of bfloat16 where the processor is better at that
  * (kernels/cpu/bfloat16.h). What the attributes and shapes mean is conv_spec.c's, shapes of outputs are
- * conv_infer.c's, the loops kernels/cpu/conv_loops.c's. Gradients towards the input and the filter are rows
+ * conv_infer.c's, the loops kernels/dense/conv_loops.c's. Gradients towards the input and the filter are rows
  * of this table as well, since they are the same three tensors with another one unknown.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -18,13 +18,13 @@
 #include "kernels/nn/conv_grad.h"
 #include "kernels/nn/conv_panels.h"
 #include "kernels/nn/conv_spec.h"
-#include "kernels/cpu/dnnl.h"
-#include "kernels/cpu/dnnl_filter.h"
-#include "kernels/cpu/gemm_panels.h"
+#include "kernels/dense/dnnl.h"
+#include "kernels/dense/dnnl_filter.h"
+#include "kernels/dense/gemm_panels.h"
 #include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
-#include "kernels/cpu/winograd.h"
+#include "kernels/dense/winograd.h"
 
 /* in tiles; in panels; packed, in float or in bfloat16; patches times the filter; loops */
 enum body { BODY_WINOGRAD, BODY_PANELS, BODY_DNNL, BODY_NATIVE, BODY_BLAS, BODY_PLAIN };

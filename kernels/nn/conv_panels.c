@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/nn/conv_panels.h"
 
-#include "kernels/cpu/gemm_panels.h"
+#include "kernels/dense/gemm_panels.h"
 #include "kernels/cpu/spread.h"
 
 enum {

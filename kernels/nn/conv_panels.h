@@ -1,4 +1,5 @@
-/* kernels/nn/conv_panels.h - convolutions as one product with weights in panels (kernels/cpu/gemm_panels.h):
+/* kernels/nn/conv_panels.h - convolutions as one product with weights in panels
+ * (kernels/dense/gemm_panels.h):
  *
  *     patches [cells, taps * ic]  x  w [taps * ic, oc]  =  y [cells, oc]
  *
@@ -10,7 +11,7 @@
 #ifndef TD_KERNELS_NN_CONV_PANELS_H
 #define TD_KERNELS_NN_CONV_PANELS_H
 
-#include "kernels/cpu/conv_loops.h"
+#include "kernels/dense/conv_loops.h"
 
 /* For a row's prepare, of a convolution of floats, channels last: a state for weights [taps.., ic, oc], which
  * are input 1, and the posts that it takes; or a refusal. The state is td_gemm_panels_free's to free. */

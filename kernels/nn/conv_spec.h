@@ -4,7 +4,7 @@
 #ifndef TD_KERNELS_NN_CONV_SPEC_H
 #define TD_KERNELS_NN_CONV_SPEC_H
 
-#include "kernels/cpu/conv_loops.h"
+#include "kernels/dense/conv_loops.h"
 
 /* Checks the attributes and fills in *g from the shapes of the (forward) input and filter, which may be
  * unknown or partly known: what cannot be told is -1. INVALID_ARGUMENT or UNIMPLEMENTED in TensorFlow's

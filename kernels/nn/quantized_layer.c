@@ -16,7 +16,7 @@
 #include "core/base/work.h"
 #include "core/graph/graph.h"
 #include "kernels/nn/conv_spec.h"
-#include "kernels/cpu/gemm_cpu.h"
+#include "kernels/dense/gemm_cpu.h"
 #include "kernels/ops.h"
 #include "kernels/nn/pool_spec.h"
 #include "kernels/nn/quantized.h"

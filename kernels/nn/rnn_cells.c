@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "core/batchable/batchable_rule.h"
-#include "kernels/cpu/gemm_cpu.h"
+#include "kernels/dense/gemm_cpu.h"
 #include "kernels/nn/rnn_cells_grad.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"

@@ -19,7 +19,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "kernels/cpu/gemm_cpu.h"
+#include "kernels/dense/gemm_cpu.h"
 #include "kernels/cpu/upcast.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/formula/formula.h"

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* enum td_cell and enum td_squash of kernels/cpu/recurrence_steps.h, which is not for .cu files. */
+/* enum td_cell and enum td_squash of kernels/dense/recurrence_steps.h, which is not for .cu files. */
 enum td_cuda_cell { TD_CUDA_CELL_LSTM, TD_CUDA_CELL_GRU, TD_CUDA_CELL_GRU_BEFORE, TD_CUDA_CELL_PLAIN };
 enum td_cuda_squash {
     TD_CUDA_SQUASH_NONE,
@@ -22,8 +22,8 @@ enum td_cuda_squash {
     TD_CUDA_SQUASH_HARD
 };
 
-/* The steps of a cell, of which formulas are in kernels/cpu/recurrence_steps.h; all on the device. gates: how
- * many are in a product with u. */
+/* The steps of a cell, of which formulas are in kernels/dense/recurrence_steps.h; all on the device. gates:
+ * how many are in a product with u. */
 struct td_cuda_recurrence {
     int cell, gate, state;       /* enum td_cuda_cell; what stands for sigmoid, and for tanh */
     float slope, offset, add[4]; /* add: to each gate of an LSTM */

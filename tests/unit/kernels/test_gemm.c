@@ -1,15 +1,15 @@
-/* tests/unit/kernels/test_gemm.c - kernels/cpu/gemm_few.c: against the plain product, and rows alone against
- * rows together; kernels/cpu/gemm_panels.c: against gemm_few.c, bit for bit; kernels/cpu/dnnl_pack.c: what is
- * packed, when, and where.
+/* tests/unit/kernels/test_gemm.c - kernels/dense/gemm_few.c: against the plain product, and rows alone
+ * against rows together; kernels/dense/gemm_panels.c: against gemm_few.c, bit for bit;
+ * kernels/dense/dnnl_pack.c: what is packed, when, and where.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "core/base/mem.h"
-#include "kernels/cpu/dnnl_pack.h"
-#include "kernels/cpu/gemm_cpu.h"
-#include "kernels/cpu/gemm_panels.h"
-#include "kernels/cpu/tile_posts.h"
+#include "kernels/dense/dnnl_pack.h"
+#include "kernels/dense/gemm_cpu.h"
+#include "kernels/dense/gemm_panels.h"
+#include "kernels/dense/tile_posts.h"
 #include "tests/test.h"
 
 enum { MOST = 17, GAP = 3 };

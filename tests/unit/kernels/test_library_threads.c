@@ -1,14 +1,14 @@
-/* tests/unit/kernels/test_library_threads.c - kernels/cpu/library_threads.h: helper threads of libraries
+/* tests/unit/kernels/test_library_threads.c - kernels/dense/library_threads.h: helper threads of libraries
  * compute as the run does.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/float_mode.h"
 #include "core/base/mem.h"
-#include "kernels/cpu/blas.h"
-#include "kernels/cpu/dnnl.h"
-#include "kernels/cpu/gemm_cpu.h"
+#include "kernels/dense/blas.h"
+#include "kernels/dense/dnnl.h"
+#include "kernels/dense/gemm_cpu.h"
 #include "kernels/ops.h"
-#include "kernels/cpu/library_threads.h"
+#include "kernels/dense/library_threads.h"
 #include "tests/test.h"
 
 enum { SIDE = 512 };

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "kernels/cpu/bfloat16.h"
-#include "kernels/cpu/low.h"
+#include "kernels/dense/low.h"
 #include "tests/unit/core/pool_make.h"
 #include "tests/unit/kernels/run_make.h"
 
@@ -28,7 +28,7 @@ static void check_close(const char *text, double within, const struct td_tensor 
     }
 }
 
-/* ------------------------------------------------------------------ rounding, as kernels/cpu/low.h says */
+/* ------------------------------------------------------------------ rounding, as kernels/dense/low.h says */
 
 struct range {
     const char *precision;

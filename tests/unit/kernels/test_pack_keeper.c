@@ -2,14 +2,14 @@
  * the same weights, scale and layout.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/cpu/pack_keeper.h"
+#include "kernels/dense/pack_keeper.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include "core/base/file_pages.h"
-#include "kernels/cpu/dnnl_pack.h"
+#include "kernels/dense/dnnl_pack.h"
 #include "proto/bytes/crc32c.h"
 #include "proto/bytes/mapping.h"
 #include "tests/unit/temp_dir.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cpu/gemm_panels.h"
+#include "kernels/dense/gemm_panels.h"
 #include "kernels/nn/conv_panels.h"
 #include "tests/unit/core/pool_make.h"
 #include "tests/unit/kernels/drawn_make.h"

@@ -1,12 +1,12 @@
-/* tests/unit/kernels/test_winograd.c - kernels/cpu/winograd.h against the loops of
- * kernels/cpu/conv_loops.c: sizes
+/* tests/unit/kernels/test_winograd.c - kernels/dense/winograd.h against the loops of
+ * kernels/dense/conv_loops.c: sizes
  * and edges, what follows, batches, threads, and numbers that are not finite.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cpu/winograd.h"
+#include "kernels/dense/winograd.h"
 #include "tests/unit/core/pool_make.h"
 #include "tests/unit/kernels/drawn_make.h"
 
