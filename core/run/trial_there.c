@@ -77,8 +77,8 @@ void td_trial_there_close(struct td_trial_there *t)
     }
 }
 
-static enum td_code launch(struct td_trial_there *t, const struct td_choice *c, struct td_buffer *room,
-                           struct td_err *err)
+static enum td_code launch(struct td_trial_there *t, const struct td_choice *c, bool leaves,
+                           struct td_buffer *room, struct td_err *err)
 {
     const struct td_device *d = t->q->target.device;
     const struct td_launch l = {.node = t->q->node,
@@ -94,11 +94,16 @@ static enum td_code launch(struct td_trial_there *t, const struct td_choice *c, 
                                 .n_out = 1};
     for (int i = 0; i < LAUNCHES; i++) {
         TD_TRY(d->launch(d, t->stream, &l, err));
+        if (leaves) {
+            TD_TRY(d->copy(d, t->stream, TD_COPY_ON_DEVICE, t->operands->data, t->out.data,
+                           td_tensor_bytes(&t->out), err));
+        }
     }
     return wait(t, err);
 }
 
-int64_t td_trial_there_time(struct td_trial_there *t, const struct td_choice *c, int64_t until_ns)
+int64_t td_trial_there_time(struct td_trial_there *t, const struct td_choice *c, bool leaves,
+                            int64_t until_ns)
 {
     const struct td_device *d = t->q->target.device;
     struct td_err ignored = {0};
@@ -109,7 +114,7 @@ int64_t td_trial_there_time(struct td_trial_there *t, const struct td_choice *c,
     }
     int64_t best_ns = 0, from_ns = td_now_ns();
     for (int i = 0; i < RUNS && (i < 2 || from_ns < until_ns); i++) {
-        if (launch(t, c, room, &ignored)) {
+        if (launch(t, c, leaves, room, &ignored)) {
             best_ns = 0;
             break;
         }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kernels/cuda/base/cublaslt.h"
-#include "kernels/cuda/base/cudnn.h"
+#include "kernels/cuda/base/cudnn_conv.h"
 #include "kernels/cuda/base/swap.h"
 #include "kernels/cuda/nn/conv.h"
 #include "tests/test.h"
@@ -261,6 +261,55 @@ static double convolve(struct td_cudnn *dnn, const struct memory *m, enum td_cud
     return rc == TD_OK ? farthest : 1e9;
 }
 
+/* A bias, a sum, a ReLU and a sigmoid: `first` on, n of them. */
+static struct td_cuda_posts posts_of(const struct memory *m, int first, int n)
+{
+    const struct td_cuda_post all[] = {
+        {.kind = TD_CUDA_POST_ADD, .operand = TD_CUDA_POST_CHANNEL, .at = m->bias},
+        {.kind = TD_CUDA_POST_ADD, .operand = TD_CUDA_POST_ELEMENT, .at = m->b + 64},
+        {.kind = TD_CUDA_POST_RELU},
+        {.kind = TD_CUDA_POST_SIGMOID}};
+    struct td_cuda_posts posts = {.n = n};
+    memcpy(posts.post, all + first, (size_t)n * sizeof *all);
+    return posts;
+}
+
+/* A convolution that is to do `wanted` behind itself: how many of them the library takes, and how far it is
+ * then from our own with as many. */
+static double convolve_on(struct td_cudnn *dnn, const struct memory *m, const struct td_cuda_conv *s,
+                          const struct td_cuda_posts *wanted, int choice, int *taken)
+{
+    struct td_cuda_conv with = *s;
+    struct td_cudnn_plan *plan = NULL;
+    struct td_err err = {0};
+    float ours[MOST], theirs[MOST];
+    double farthest = 0;
+    with.posts = *wanted;
+    *taken = -1;
+    if (td_cudnn_plan_make(dnn, TD_CUDNN_FORWARD, TD_CUDA_FLOAT, &with, choice, &plan) != NULL) {
+        return 1e9;
+    }
+    with.posts.n = *taken = td_cudnn_plan_posts(plan)->n;
+    CHECK(td_cudnn_plan_workspace(plan) <= ROOM);
+    const struct td_cudnn_call call = {.a = m->a,
+                                       .b = m->b,
+                                       .posts = &with.posts,
+                                       .y = m->y,
+                                       .workspace = m->workspace,
+                                       .stream = m->stream};
+    for (int i = 0; i < 2; i++) { /* a refusal is remembered */
+        CHECK_OK(td_cudnn_convolve(plan, &call, &err));
+    }
+    read_back(m, theirs, Y);
+    td_cudnn_plan_free(plan);
+    CHECK_INT(td_cuda_conv_forward(TD_CUDA_FLOAT, &with, m->a, m->b, m->y, m->stream), 0);
+    read_back(m, ours, Y);
+    for (size_t i = 0; i < Y; i++) {
+        farthest = fmax(farthest, fabs((double)ours[i] - (double)theirs[i]));
+    }
+    return farthest;
+}
+
 static void *go_round(void *arg)
 {
     struct rounds *t = arg;
@@ -322,6 +371,32 @@ TEST(convolutions_by_several_threads_are_those_of_our_own)
         CHECK_INT(pthread_join(threads[i], NULL), 0);
         CHECK_INT(rounds[i].wrong, 0);
     }
+    td_cudnn_close(dnn);
+}
+
+TEST(a_convolution_does_what_the_library_has_behind_it)
+{
+    static const struct {
+        int first, n, choice, taken;
+    } cases[] = {{0, 0, 0, 0},  {0, 1, 0, 1}, /* without a ReLU by one algorithm; the others leave it */
+                 {0, 1, 1, 0},  {0, 1, 2, 0}, {0, 1, 3, -1}, {0, 2, 0, 2},
+                 {0, 2, 1, 0},  {0, 3, 0, 3}, {0, 3, 1, 3}, /* any algorithm */
+                 {0, 3, 2, -1}, {0, 4, 1, 3}, {1, 2, 0, 0}, /* no bias comes first */
+                 {2, 1, 0, 0}};
+    struct td_cudnn *dnn = open_cudnn();
+    struct memory m;
+    open_memory(&m);
+    for (size_t i = 0; i < 2 * (sizeof cases / sizeof *cases); i++) {
+        const struct td_cuda_posts wanted = posts_of(&m, cases[i / 2].first, cases[i / 2].n);
+        struct td_cuda_conv s = CONVOLUTION;
+        s.groups = i % 2 != 0 ? 2 : 1; /* groups are refused when it is called, and go on as two steps */
+        int taken;
+        const double off = convolve_on(dnn, &m, &s, &wanted, cases[i / 2].choice, &taken);
+        CHECK_INT(taken, cases[i / 2].taken);
+        CHECK(taken < 0 || off < 1e-4);
+    }
+    CHECK_INT(host_cuda_reports(), 0);
+    close_memory(&m);
     td_cudnn_close(dnn);
 }
 
@@ -391,6 +466,7 @@ TEST_MAIN(RUN(products_of_all_layouts_and_epilogues_are_made) RUN(a_product_of_v
                   RUN(plans_are_made_for_the_librarys_device_and_no_other)
                       RUN(a_matrix_of_any_element_is_swapped)
                           RUN(convolutions_by_several_threads_are_those_of_our_own)
-                              RUN(a_handle_can_be_made_while_a_stream_is_recorded)
-                                  RUN(convolutions_that_are_not_the_librarys_are_refused)
-                                      RUN(libraries_that_are_missing_or_something_else_are_told))
+                              RUN(a_convolution_does_what_the_library_has_behind_it)
+                                  RUN(a_handle_can_be_made_while_a_stream_is_recorded)
+                                      RUN(convolutions_that_are_not_the_librarys_are_refused)
+                                          RUN(libraries_that_are_missing_or_something_else_are_told))
