@@ -9,7 +9,8 @@
  *   MatMul{5f2c..} float[8,256] float[256,64] > float[8,64] +2 matmul.dnnl
  *
  * the number standing for the node's attributes, +2 for epilogues taken (+2 of 3: on a device, where another
- * kernel takes three); a device has a number of its own there. When a kernel fails, or there is no memory,
+ * kernel takes three); a kernel that wants a weight swapped has a word more. A device has a number of its own
+ * there. When a kernel fails, or there is no memory,
  * the first in order is taken. A kernel runs here with what prepare left and nothing else (td_lone_launch),
  * on this thread.
  *
@@ -97,8 +98,21 @@ static bool put_query(struct text *t, const struct td_kernel_query *q)
     return t->n + 64 < TD_TIMING_NAME && (q->target.device == NULL || machine != NULL);
 }
 
+/* Inputs that will be the same bytes from run to run: constants, and what variables hold. */
+static uint32_t weights_of(const struct td_kernel_query *q)
+{
+    const uint32_t snapshot = TD_OP_READS | TD_OP_FREE;
+    uint32_t weights = 0;
+    for (int i = 0; i < q->n_in && i < 32; i++) {
+        const bool read = (td_node_flags(q->node->in[i].node) & snapshot) == snapshot;
+        weights |= q->value[i] != NULL || read ? UINT32_C(1) << i : 0;
+    }
+    return weights;
+}
+
 /* most: epilogues that a kernel beside it takes, where that counts. */
-static struct text name_of(const struct text *query, const struct td_choice *c, int most)
+static struct text name_of(const struct text *query, const struct td_kernel_query *q,
+                           const struct td_choice *c, int most)
 {
     struct text t = *query;
     char taken[40];
@@ -109,6 +123,9 @@ static struct text name_of(const struct text *query, const struct td_choice *c, 
         put(&t, taken);
     }
     put(&t, c->kernel->name);
+    if (c->offer.swapped != 0) {
+        put(&t, (c->offer.swapped & weights_of(q)) != 0 ? " swapped" : " swaps");
+    }
     return t;
 }
 
@@ -231,7 +248,7 @@ static void time_on_device(const struct td_kernel_query *q, const struct td_choi
 {
     struct td_trial_there there;
     struct td_err ignored = {0};
-    const bool open = td_trial_there_open(&there, q, s->in, &ignored) == TD_OK;
+    const bool open = td_trial_there_open(&there, q, s->in, weights_of(q), &ignored) == TD_OK;
     const int most = most_posts(rival, n);
     const int64_t from_ns = td_now_ns();
     for (int i = 0; i < n && open; i++) {
@@ -274,7 +291,7 @@ int td_trial_choose(const struct td_kernel_query *q, const struct td_choice *riv
     const int most = q->target.device != NULL ? most_posts(rival, n) : 0;
     struct td_timings *memory = put_query(&query, q) ? q->target.timings : NULL;
     for (int i = 0; i < n; i++) {
-        const struct text name = name_of(&query, &rival[i], most);
+        const struct text name = name_of(&query, q, &rival[i], most);
         ns[i] = memory == NULL ? 0 : td_timings_find(memory, name.s);
         known = known && ns[i] > 0;
     }
@@ -282,7 +299,7 @@ int td_trial_choose(const struct td_kernel_query *q, const struct td_choice *riv
         time_all(q, rival, n, ns);
     }
     for (int i = 0; i < n && !known && memory != NULL; i++) {
-        td_timings_note(memory, name_of(&query, &rival[i], most).s, ns[i]);
+        td_timings_note(memory, name_of(&query, q, &rival[i], most).s, ns[i]);
     }
     return fastest(ns, n);
 }

@@ -40,10 +40,10 @@ static enum td_code send(struct td_trial_there *t, int i, const struct td_tensor
 }
 
 enum td_code td_trial_there_open(struct td_trial_there *t, const struct td_kernel_query *q,
-                                 const struct td_tensor *in, struct td_err *err)
+                                 const struct td_tensor *in, uint32_t weights, struct td_err *err)
 {
     const struct td_device *d = q->target.device;
-    *t = (struct td_trial_there){.q = q};
+    *t = (struct td_trial_there){.q = q, .weights = weights};
     TD_TRY(d->stream_open(d, &t->stream, err));
     TD_TRY(d->event_open(d, &t->event, err));
     for (int i = 0; i < q->n_in; i++) {
@@ -88,6 +88,7 @@ static enum td_code launch(struct td_trial_there *t, const struct td_choice *c, 
                                 .workspace_bytes = c->offer.workspace_bytes,
                                 .post_in = t->post_in,
                                 .stream = t->stream,
+                                .swapped = c->offer.swapped & t->weights, /* whose numbers are any */
                                 .in = t->in,
                                 .out = &t->out,
                                 .n_in = t->q->n_in,

@@ -1,6 +1,7 @@
 /* kernels/cuda/base/cudnn_conv.c - plans of convolutions, and their calls.
  *
- * A call's workspace is the filter in the library's order, then what the library wants.
+ * A call's workspace is the filter in the library's order, then what the library wants. The former is room
+ * alone where the filter comes in that order, as weights do; whether it will is known at the call.
  *
  * Padding is the same on both sides of an axis, for the library: a convolution whose padding is not serves
  * all the same where the windows do not reach that far.
@@ -318,11 +319,32 @@ static int move_filter(const struct td_cudnn_plan *p, bool back, const void *fro
 
 static const float ONE = 1, ZERO = 0;
 
+static const void *filter_of(const struct td_cudnn_plan *p, const struct td_cudnn_call *c)
+{
+    return p->which == TD_CUDNN_FORWARD ? c->b : c->a;
+}
+
+int td_cudnn_swap_back(const struct td_cudnn_plan *p, const struct td_cudnn_call *c)
+{
+    return move_filter(p, true, filter_of(p, c), c->workspace, c->stream);
+}
+
+/* In the library's order. */
+static const void *filter_there(const struct td_cudnn_plan *p, const struct td_cudnn_call *c)
+{
+    return c->swapped ? filter_of(p, c) : c->workspace;
+}
+
+static void *room_of(const struct td_cudnn_plan *p, const struct td_cudnn_call *c)
+{
+    return p->workspace_bytes > 0 ? (char *)c->workspace + p->filter_bytes : NULL;
+}
+
 static int call_plain(const struct td_cudnn_plan *p, void *handle, const struct td_cudnn_call *c)
 {
     const struct td_cudnn_api *api = &p->dnn->api;
-    char *const filter = c->workspace;
-    void *const room = p->workspace_bytes > 0 ? filter + p->filter_bytes : NULL;
+    const void *const filter = filter_there(p, c);
+    void *const room = room_of(p, c);
     return p->which == TD_CUDNN_FORWARD
                ? api->cudnnConvolutionForward(handle, &ONE, p->x, c->a, p->w, filter, p->conv, p->algo, room,
                                               p->workspace_bytes, &ZERO, p->y, c->y)
@@ -330,18 +352,16 @@ static int call_plain(const struct td_cudnn_plan *p, void *handle, const struct 
                ? api->cudnnConvolutionBackwardData(handle, &ONE, p->w, filter, p->y, c->b, p->conv, p->algo,
                                                    room, p->workspace_bytes, &ZERO, p->x, c->y)
                : api->cudnnConvolutionBackwardFilter(handle, &ONE, p->x, c->a, p->y, c->b, p->conv, p->algo,
-                                                     room, p->workspace_bytes, &ZERO, p->w, filter);
+                                                     room, p->workspace_bytes, &ZERO, p->w, c->workspace);
 }
 
 static int call_with_posts(const struct td_cudnn_plan *p, void *handle, const struct td_cudnn_call *c)
 {
     const bool sum = has_sum(&p->posts);
-    char *const filter = c->workspace;
-    void *const room = p->workspace_bytes > 0 ? filter + p->filter_bytes : NULL;
     return p->dnn->api.cudnnConvolutionBiasActivationForward(
-        handle, &ONE, p->x, c->a, p->w, filter, p->conv, p->algo, room, p->workspace_bytes,
-        sum ? &ONE : &ZERO, p->y, sum ? c->posts->post[1].at : c->y, p->bias, c->posts->post[0].at, p->act,
-        p->y, c->y);
+        handle, &ONE, p->x, c->a, p->w, filter_there(p, c), p->conv, p->algo, room_of(p, c),
+        p->workspace_bytes, sum ? &ONE : &ZERO, p->y, sum ? c->posts->post[1].at : c->y, p->bias,
+        c->posts->post[0].at, p->act, p->y, c->y);
 }
 
 /* Of an argument, or of what there is a kernel for: nothing was queued. */
@@ -382,8 +402,8 @@ enum td_code td_cudnn_convolve(const struct td_cudnn_plan *p, const struct td_cu
     int ours = 0, status; /* of kernels of ours, of the library */
     struct td_cudnn_handle *h = td_cudnn_take(p->dnn, &status);
     TD_FAIL_IF(h == NULL, err, RESOURCE_EXHAUSTED, "cudnnCreate: %s", api->cudnnGetErrorString(status));
-    if (p->which != TD_CUDNN_FILTER_GRAD) {
-        ours = move_filter(p, false, p->which == TD_CUDNN_FORWARD ? c->b : c->a, c->workspace, c->stream);
+    if (p->which != TD_CUDNN_FILTER_GRAD && !c->swapped) {
+        ours = move_filter(p, false, filter_of(p, c), c->workspace, c->stream);
     }
     status = ours == 0 ? api->cudnnSetStream(h->at, c->stream) : TD_CUDNN_SUCCESS;
     status = ours == 0 && status == TD_CUDNN_SUCCESS ? call_library(p, h->at, c, &ours) : status;

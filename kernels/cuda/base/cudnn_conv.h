@@ -4,7 +4,8 @@
  *   td_cudnn_convolve    queues it
  *
  * Images are [batch, h, w, channels]. A filter is [h, w, in / groups, out] here and [out, h, w, in / groups]
- * for the library: each call moves it there, or the gradient back, by way of its workspace.
+ * for the library: each call moves it there, or the gradient back, by way of its workspace, unless it comes
+ * so (call.swapped).
  *
  * A forward convolution does the first of the posts that it is asked for (s->posts) itself, in the library's
  * one call, where they are a bias, a sum with a tensor of the result's shape behind it or not, and a ReLU
@@ -38,10 +39,13 @@ const struct td_cuda_posts *td_cudnn_plan_posts(const struct td_cudnn_plan *plan
 /* a, b -> y: x, w -> y; w, dy -> dx; x, dy -> dw. */
 struct td_cudnn_call {
     const void *a, *b;
+    bool swapped;                      /* the filter among them is in the library's order */
     const struct td_cuda_posts *posts; /* those of the plan, with operands; NULL: it has none */
     void *y, *workspace;
     struct td_cuda_stream *stream;
 };
+/* The filter that came swapped, in our order, at the workspace's begin. Returns CUDA's error number. */
+int td_cudnn_swap_back(const struct td_cudnn_plan *plan, const struct td_cudnn_call *c);
 /* Whether the library takes a tensor that begins there. */
 bool td_cudnn_aligned(const void *p);
 TD_MUST enum td_code td_cudnn_convolve(const struct td_cudnn_plan *plan, const struct td_cudnn_call *c,

@@ -69,8 +69,9 @@ static enum td_code prepare_posts(const struct td_kernel_query *q, struct td_ker
     return layout.channel == q->out[0].rank - 1 ? td_cuda_posts_take(q, o, err) : TD_OK;
 }
 
-static enum td_code run_own(struct td_call *c, const struct role *r, const struct td_cuda_posts *posts,
-                            struct td_err *err)
+/* a, b: inputs, where they are as they came. */
+static enum td_code run_own_of(struct td_call *c, const struct role *r, const struct td_cuda_posts *posts,
+                               const void *a, const void *b, struct td_err *err)
 {
     struct td_tensor *out;
     struct td_cuda_conv s;
@@ -82,10 +83,14 @@ static enum td_code run_own(struct td_call *c, const struct role *r, const struc
                     r->w < 0 ? &out->shape : &c->in[r->w]->shape,
                     r->y < 0 ? &out->shape : &c->in[r->y]->shape, &s, err));
     s.posts = *posts;
-    return td_cuda_launched(c,
-                            r->own(td_cuda_type_of(out->dtype), &s, c->in[r->a]->data, c->in[r->b]->data,
-                                   out->data, td_cuda_stream_of(c)),
+    return td_cuda_launched(c, r->own(td_cuda_type_of(out->dtype), &s, a, b, out->data, td_cuda_stream_of(c)),
                             err);
+}
+
+static enum td_code run_own(struct td_call *c, const struct role *r, const struct td_cuda_posts *posts,
+                            struct td_err *err)
+{
+    return run_own_of(c, r, posts, c->in[r->a]->data, c->in[r->b]->data, err);
 }
 
 static enum td_code run_with_posts(struct td_call *c, const struct role *r, struct td_err *err)
@@ -191,6 +196,7 @@ static enum td_code prepare_cudnn(const struct td_kernel_query *q, const struct 
         o->state = plan;
         o->state_bytes = td_cudnn_plan_bytes(plan);
         o->n_posts = td_cudnn_plan_posts(plan)->n;
+        o->swapped = r->w >= 0 ? UINT32_C(1) << r->w : 0;
         o->workspace_bytes = td_cudnn_plan_workspace(plan);
     }
     return TD_OK;
@@ -211,20 +217,32 @@ static bool begin_well(const struct td_call *c, const struct role *r, const stru
     return well;
 }
 
+/* By our own, which has filters in their order. */
+static enum td_code run_instead(struct td_call *c, const struct role *r, const struct td_cudnn_call *call,
+                                struct td_err *err)
+{
+    if (call->swapped) {
+        TD_TRY(td_cuda_launched(c, td_cudnn_swap_back(c->state, call), err));
+    }
+    return run_own_of(c, r, call->posts, call->swapped && r->w == r->a ? call->workspace : call->a,
+                      call->swapped && r->w == r->b ? call->workspace : call->b, err);
+}
+
 static enum td_code run_cudnn(struct td_call *c, const struct role *r, struct td_err *err)
 {
     struct td_tensor *out;
     const struct td_cuda_posts posts = td_cuda_posts_with(td_cudnn_plan_posts(c->state), c);
+    struct td_cudnn_call call = {.a = c->in[r->a]->data,
+                                 .b = c->in[r->b]->data,
+                                 .swapped = r->w >= 0 && (c->swapped >> r->w & 1) != 0,
+                                 .posts = &posts,
+                                 .workspace = c->workspace,
+                                 .stream = td_cuda_stream_of(c)};
     if (!begin_well(c, r, &posts)) {
-        return run_own(c, r, &posts, err);
+        return run_instead(c, r, &call, err);
     }
     TD_TRY(td_out(c, 0, NULL, &out, err));
-    const struct td_cudnn_call call = {.a = c->in[r->a]->data,
-                                       .b = c->in[r->b]->data,
-                                       .posts = &posts,
-                                       .y = out->data,
-                                       .workspace = c->workspace,
-                                       .stream = td_cuda_stream_of(c)};
+    call.y = out->data;
     return td_cudnn_convolve(c->state, &call, err) ? td_err_wrap(err, "%s", c->node->op_name) : TD_OK;
 }
 
