@@ -117,6 +117,26 @@ TEST(what_the_library_refuses_goes_on_as_two_steps)
             shape4(2, 5, 6, 8), shape4(3, 3, 4, 8));
 }
 
-TEST_MAIN(RUN(what_is_behind_a_convolution_is_done_by_one_call)
+/* ------------------------------------------------------------------ padding */
+
+#define GRADIENT(what, of, dy)                                                                               \
+    "c = Conv2DBackprop" what " {" T "; strides:list(int)=[1,2,2,1]; padding:string='SAME'} (" of ", " dy    \
+    ")\nr = Identity {" T "} (c)\n"
+
+/* SAME with a step of 2 on even sizes, of which the library has the even part. */
+TEST(uneven_padding_goes_by_the_library)
+{
+    setup();
+    goes_by("fused(conv.cudnn + 2 of 2 steps)", IN_XY CONV("2,2", "SAME") BIAS "r = Relu {" T "} (a)\n",
+            shape4(2, 6, 8, 8), shape4(3, 3, 8, 8));
+    goes_by("conv.cudnn", IN_XY CONV("2,1", "SAME") "r = Identity {" T "} (c)\n", shape4(2, 6, 5, 3),
+            shape4(3, 2, 3, 5));
+    goes_by("conv.cudnn", IN_XY GRADIENT("Input", "int32[4] 2 6 8 3, x", "y"), shape4(3, 3, 3, 5),
+            shape4(2, 3, 4, 5));
+    goes_by("conv.cudnn", IN_XY GRADIENT("Filter", "x, int32[4] 3 3 3 5", "y"), shape4(2, 6, 8, 3),
+            shape4(2, 3, 4, 5));
+}
+
+TEST_MAIN(RUN(uneven_padding_goes_by_the_library) RUN(what_is_behind_a_convolution_is_done_by_one_call)
               RUN(the_steps_that_are_left_are_a_kernel_behind_it)
                   RUN(what_the_library_refuses_goes_on_as_two_steps))

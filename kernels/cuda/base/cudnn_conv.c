@@ -1,10 +1,11 @@
 /* kernels/cuda/base/cudnn_conv.c - plans of convolutions, and their calls.
  *
- * A call's workspace is the filter in the library's order, then what the library wants. The former is room
- * alone where the filter comes in that order, as weights do; whether it will is known at the call.
+ * A call's workspace is the filter in the library's order, the picture with its border, if it needs one, and
+ * what the library wants. The first is room alone where the filter comes in that order, as weights do;
+ * whether it will is known at the call.
  *
- * Padding is the same on both sides of an axis, for the library: a convolution whose padding is not serves
- * all the same where the windows do not reach that far.
+ * Padding is the same on both sides of an axis, for the library. Where it is not, and the windows reach that
+ * far (SAME with a step of 2 on even sizes), the smaller of the two is the library's, and the rest a border.
  *
  * Posts are the library's where its one call has them: y = act(conv(x, w) + z + bias). Without a ReLU that
  * goes by one algorithm alone, so the others are further choices, which leave the posts to who asked. Whether
@@ -18,6 +19,7 @@
 #include <stdatomic.h>
 
 #include "core/base/mem.h"
+#include "kernels/cuda/base/border.h"
 #include "kernels/cuda/base/cudnn_impl.h"
 #include "kernels/cuda/base/swap.h"
 
@@ -30,12 +32,19 @@ struct td_cudnn_plan {
     void *x, *w, *y, *conv; /* descriptors */
     void *bias, *act;       /* the same, where there are posts */
     int algo;
-    struct td_cuda_posts posts;           /* the plan's, without operands */
-    atomic_bool is_apart, *apart;         /* they were refused by the library; where that is */
-    size_t element;                       /* bytes */
-    int64_t taps, out_channels, outputs;  /* of the filter: h * w * in / groups, and out; elements of y */
-    size_t filter_bytes, workspace_bytes; /* the first rounded up */
+    struct td_cuda_posts posts;          /* the plan's, without operands */
+    atomic_bool is_apart, *apart;        /* they were refused by the library; where that is */
+    size_t element;                      /* bytes */
+    int64_t taps, out_channels, outputs; /* of the filter: h * w * in / groups, and out; elements of y */
+    struct td_cuda_border border;        /* of x; channels 0: it needs none */
+    /* the first two rounded up; of x with its border, of what the library wants */
+    size_t filter_bytes, picture_bytes, workspace_bytes;
 };
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+}
 
 /* ------------------------------------------------------------------ descriptors */
 
@@ -49,6 +58,54 @@ static bool pads_alike(const struct td_cuda_axis *a)
 {
     const int64_t reach = (a->k - 1) * a->dilation + 1, padded = a->in + 2 * a->before;
     return padded >= reach && (padded - reach) / a->stride + 1 == a->out;
+}
+
+/* How much more there is before and behind the axis than `alike` on both sides, which the library pads. */
+struct uneven {
+    int64_t before, behind, alike;
+};
+static struct uneven uneven_of(const struct td_cuda_axis *a)
+{
+    const int64_t reach = (a->k - 1) * a->dilation + 1;
+    const int64_t wanted = (a->out - 1) * a->stride + reach - a->in - a->before;
+    const int64_t behind = wanted > 0 ? wanted : 0, alike = a->before < behind ? a->before : behind;
+    return pads_alike(a) ? (struct uneven){.alike = a->before}
+                         : (struct uneven){a->before - alike, behind - alike, alike};
+}
+
+/* The same with a border where padding is uneven: what the library is told of. */
+static struct td_cuda_conv even_out(const struct td_cuda_conv *s, struct td_cuda_border *border)
+{
+    const struct uneven h = uneven_of(&s->axis[1]), w = uneven_of(&s->axis[2]);
+    struct td_cuda_conv even = *s;
+    even.axis[1].in += h.before + h.behind;
+    even.axis[1].before = h.alike;
+    even.axis[2].in += w.before + w.behind;
+    even.axis[2].before = w.alike;
+    const bool needs = even.axis[1].in != s->axis[1].in || even.axis[2].in != s->axis[2].in;
+    *border = (struct td_cuda_border){.batch = s->batch,
+                                      .h = s->axis[1].in,
+                                      .w = s->axis[2].in,
+                                      .channels = needs ? s->ic : 0,
+                                      .top = h.before,
+                                      .left = w.before,
+                                      .tall = even.axis[1].in,
+                                      .wide = even.axis[2].in};
+    return even;
+}
+
+/* For x with its border; false: a call's workspace has none. */
+static bool find_room(struct td_cudnn_plan *p)
+{
+    const struct td_cuda_border *b = &p->border;
+    const int64_t sizes[] = {b->batch, b->tall, b->wide, b->channels};
+    size_t bytes = p->element;
+    bool fits = true;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && fits; i++) {
+        fits = td_size_mul(bytes, (size_t)sizes[i], &bytes);
+    }
+    p->picture_bytes = fits && b->channels > 0 ? rounded(bytes) : 0;
+    return b->channels == 0 || (fits && p->picture_bytes <= p->dnn->most_workspace);
 }
 
 static bool is_channels_last(const struct td_cuda_cells *c, int64_t w, int64_t channels)
@@ -79,8 +136,7 @@ static const char *refuse(enum td_cuda_type type, const struct td_cuda_conv *s)
                ? "channels do not come last"
            : !all_between(sizes, sizeof sizes / sizeof *sizes, 1) || !all_between(padding, 2, 0)
                ? "there is nothing to convolve, or more than cuDNN counts"
-           : !pads_alike(h) || !pads_alike(w) ? "it pads more on one side than on the other"
-                                              : NULL;
+               : NULL;
 }
 
 static bool describe(struct td_cudnn_plan *p, enum td_cuda_type type, const struct td_cuda_conv *s)
@@ -186,7 +242,7 @@ static bool is_of_use(const struct td_cudnn_plan *p, void *handle, const struct 
 {
     return found->status == TD_CUDNN_SUCCESS && found->determinism == TD_CUDNN_DETERMINISTIC &&
            workspace_of(p, handle, found->algo, bytes) == TD_CUDNN_SUCCESS &&
-           *bytes <= p->dnn->most_workspace;
+           *bytes <= p->dnn->most_workspace - p->picture_bytes;
 }
 
 /* Takes the way of that place among those with posts, or those without. Returns how many there were before
@@ -257,8 +313,11 @@ const char *td_cudnn_plan_make(struct td_cudnn *dnn, enum td_cudnn_which which, 
     if (which == TD_CUDNN_FORWARD) {
         p->posts = posts_for_library(&s->posts);
     }
-    p->filter_bytes = ((size_t)(p->taps * s->oc) * p->element + ALIGNED - 1) / ALIGNED * ALIGNED;
-    refusal = describe(p, type, s) ? choose(p, choice) : CANNOT_DESCRIBE;
+    p->filter_bytes = rounded((size_t)(p->taps * s->oc) * p->element);
+    const struct td_cuda_conv even = even_out(s, &p->border);
+    refusal = find_room(p) ? NULL : "with a border it takes more than a workspace";
+    refusal = refusal != NULL || describe(p, type, &even) ? refusal : CANNOT_DESCRIBE;
+    refusal = refusal == NULL ? choose(p, choice) : refusal;
     refusal = refusal != NULL || describe_posts(p) ? refusal : CANNOT_DESCRIBE;
     if (refusal != NULL) {
         td_cudnn_plan_free(p);
@@ -294,7 +353,7 @@ void td_cudnn_plan_free(struct td_cudnn_plan *p)
 
 size_t td_cudnn_plan_workspace(const struct td_cudnn_plan *p)
 {
-    return p->filter_bytes + p->workspace_bytes;
+    return p->filter_bytes + p->picture_bytes + p->workspace_bytes;
 }
 
 size_t td_cudnn_plan_bytes(const struct td_cudnn_plan *p)
@@ -337,7 +396,40 @@ static const void *filter_there(const struct td_cudnn_plan *p, const struct td_c
 
 static void *room_of(const struct td_cudnn_plan *p, const struct td_cudnn_call *c)
 {
-    return p->workspace_bytes > 0 ? (char *)c->workspace + p->filter_bytes : NULL;
+    return p->workspace_bytes > 0 ? (char *)c->workspace + p->filter_bytes + p->picture_bytes : NULL;
+}
+
+/* x, or where its gradient goes, as the library has it. */
+static void *picture_of(const struct td_cudnn_plan *p, const struct td_cudnn_call *c)
+{
+    return (char *)c->workspace + p->filter_bytes;
+}
+
+static const void *x_there(const struct td_cudnn_plan *p, const struct td_cudnn_call *c)
+{
+    return p->picture_bytes > 0 ? picture_of(p, c) : c->a;
+}
+
+/* What the library reads is put in its order. Returns CUDA's error number. */
+static int prepare_call(const struct td_cudnn_plan *p, const struct td_cudnn_call *c)
+{
+    int e = 0;
+    if (p->which != TD_CUDNN_FILTER_GRAD && !c->swapped) {
+        e = move_filter(p, false, filter_of(p, c), c->workspace, c->stream);
+    }
+    if (e == 0 && p->picture_bytes > 0 && p->which != TD_CUDNN_INPUT_GRAD) {
+        e = td_cuda_border_add(p->element, &p->border, c->a, picture_of(p, c), c->stream);
+    }
+    return e;
+}
+
+/* What it has written is put in ours. */
+static int finish_call(const struct td_cudnn_plan *p, const struct td_cudnn_call *c)
+{
+    return p->which == TD_CUDNN_FILTER_GRAD ? move_filter(p, true, c->workspace, c->y, c->stream)
+           : p->which == TD_CUDNN_INPUT_GRAD && p->picture_bytes > 0
+               ? td_cuda_border_cut(p->element, &p->border, picture_of(p, c), c->y, c->stream)
+               : 0;
 }
 
 static int call_plain(const struct td_cudnn_plan *p, void *handle, const struct td_cudnn_call *c)
@@ -346,20 +438,22 @@ static int call_plain(const struct td_cudnn_plan *p, void *handle, const struct 
     const void *const filter = filter_there(p, c);
     void *const room = room_of(p, c);
     return p->which == TD_CUDNN_FORWARD
-               ? api->cudnnConvolutionForward(handle, &ONE, p->x, c->a, p->w, filter, p->conv, p->algo, room,
-                                              p->workspace_bytes, &ZERO, p->y, c->y)
+               ? api->cudnnConvolutionForward(handle, &ONE, p->x, x_there(p, c), p->w, filter, p->conv,
+                                              p->algo, room, p->workspace_bytes, &ZERO, p->y, c->y)
            : p->which == TD_CUDNN_INPUT_GRAD
                ? api->cudnnConvolutionBackwardData(handle, &ONE, p->w, filter, p->y, c->b, p->conv, p->algo,
-                                                   room, p->workspace_bytes, &ZERO, p->x, c->y)
-               : api->cudnnConvolutionBackwardFilter(handle, &ONE, p->x, c->a, p->y, c->b, p->conv, p->algo,
-                                                     room, p->workspace_bytes, &ZERO, p->w, c->workspace);
+                                                   room, p->workspace_bytes, &ZERO, p->x,
+                                                   p->picture_bytes > 0 ? picture_of(p, c) : c->y)
+               : api->cudnnConvolutionBackwardFilter(handle, &ONE, p->x, x_there(p, c), p->y, c->b, p->conv,
+                                                     p->algo, room, p->workspace_bytes, &ZERO, p->w,
+                                                     c->workspace);
 }
 
 static int call_with_posts(const struct td_cudnn_plan *p, void *handle, const struct td_cudnn_call *c)
 {
     const bool sum = has_sum(&p->posts);
     return p->dnn->api.cudnnConvolutionBiasActivationForward(
-        handle, &ONE, p->x, c->a, p->w, filter_there(p, c), p->conv, p->algo, room_of(p, c),
+        handle, &ONE, p->x, x_there(p, c), p->w, filter_there(p, c), p->conv, p->algo, room_of(p, c),
         p->workspace_bytes, sum ? &ONE : &ZERO, p->y, sum ? c->posts->post[1].at : c->y, p->bias,
         c->posts->post[0].at, p->act, p->y, c->y);
 }
@@ -399,16 +493,14 @@ enum td_code td_cudnn_convolve(const struct td_cudnn_plan *p, const struct td_cu
                                struct td_err *err)
 {
     const struct td_cudnn_api *api = &p->dnn->api;
-    int ours = 0, status; /* of kernels of ours, of the library */
+    int status, ours; /* of the library, of kernels of ours */
     struct td_cudnn_handle *h = td_cudnn_take(p->dnn, &status);
     TD_FAIL_IF(h == NULL, err, RESOURCE_EXHAUSTED, "cudnnCreate: %s", api->cudnnGetErrorString(status));
-    if (p->which != TD_CUDNN_FILTER_GRAD && !c->swapped) {
-        ours = move_filter(p, false, filter_of(p, c), c->workspace, c->stream);
-    }
+    ours = prepare_call(p, c);
     status = ours == 0 ? api->cudnnSetStream(h->at, c->stream) : TD_CUDNN_SUCCESS;
     status = ours == 0 && status == TD_CUDNN_SUCCESS ? call_library(p, h->at, c, &ours) : status;
-    if (ours == 0 && status == TD_CUDNN_SUCCESS && p->which == TD_CUDNN_FILTER_GRAD) {
-        ours = move_filter(p, true, c->workspace, c->y, c->stream);
+    if (ours == 0 && status == TD_CUDNN_SUCCESS) {
+        ours = finish_call(p, c);
     }
     td_cudnn_put(p->dnn, h);
     TD_FAIL_IF(ours != 0, err, INTERNAL, "a kernel before or behind cuDNN's: %s", td_cuda_error_text(ours));

@@ -7,6 +7,10 @@
  * for the library: each call moves it there, or the gradient back, by way of its workspace, unless it comes
  * so (call.swapped).
  *
+ * Where there is more padding on one side of an axis than on the other, which the library has no words for,
+ * the picture goes by way of the workspace, too, with a border of zeros that is as much as the difference;
+ * its gradient comes back without.
+ *
  * A forward convolution does the first of the posts that it is asked for (s->posts) itself, in the library's
  * one call, where they are a bias, a sum with a tensor of the result's shape behind it or not, and a ReLU
  * behind these or not. Half and bfloat16 are rounded behind the last of them alone. Of NaN its ReLU makes 0.
