@@ -6,7 +6,8 @@
 #include "core/run/device_weights.h"
 #include "tests/host_cuda/there.h"
 
-int host_cuda_reports(void); /* host_cuda.h, which is C++ */
+int host_cuda_reports(void); /* host_cuda.h, which is C++; so is the next */
+void host_cuda_fail(int error);
 
 /* x [3,3] as a picture, two convolutions of it with a filter of 4 KiB or less, and what they sum up to. */
 #define FLOAT "T:type=float"
@@ -17,7 +18,7 @@ int host_cuda_reports(void); /* host_cuda.h, which is C++ */
 #define CONV(name, of, filter)                                                                               \
     name " = Conv2D {" FLOAT "; strides:list(int)=[1,1,1,1]; padding:string='SAME'} (" of ", " filter ")\n"
 #define ENDS(of) "m = Neg {" FLOAT "} (" of ")\nr = Exp {" FLOAT "} (m)\n"
-enum { FILTER_BYTES = 3 * 3 * 8 * 8 * 4 };
+enum { FILTER_BYTES = 3 * 3 * 8 * 8 * 4, ILLEGAL_ADDRESS = 700, WAIT_MS = 20 };
 
 static const char *const one_filter =
     PICTURE "w = Identity {" FLOAT "} (" FILTER
@@ -155,6 +156,41 @@ TEST(where_memory_is_short_it_is_dropped)
     finds_no_room(one_filter, 64 << 10, 512 << 10);
 }
 
+/* The device's next piece of work fails for good; then it gets another context. */
+static void lose_and_restart(struct there *d)
+{
+    struct td_err err = {0};
+    struct td_tensor got = {0};
+    host_cuda_fail(ILLEGAL_ADDRESS);
+    CHECK_INT(ask(d, &square, 0, &got, &err), TD_UNAVAILABLE);
+    err = (struct td_err){0};
+    CHECK_OK(td_cuda_device_restart(d->device, WAIT_MS, &err));
+}
+
+TEST(a_device_that_was_lost_gets_it_again)
+{
+    enum { MOST_NUMBERS = 128 };
+    struct there d;
+    struct td_err err = {0};
+    float want[MOST_NUMBERS];
+    open_there(&d, one_filter, &recorded);
+    for (int k = 0; k < 2 * RUNS; k++) {
+        struct td_tensor got = {0};
+        CHECK_OK(ask(&d, &square, 0, &got, &err));
+        CHECK(td_tensor_bytes(&got) > 0 && td_tensor_bytes(&got) <= sizeof want);
+        if (k == 0) {
+            memcpy(want, got.data, td_tensor_bytes(&got));
+        }
+        CHECK_INT(memcmp(want, got.data, td_tensor_bytes(&got)), 0);
+        td_tensor_clear(&got); /* which is pinned */
+        if (k % RUNS == RUNS - 1) {
+            lose_and_restart(&d);
+        }
+    }
+    (void)close_there(&d);
+    CHECK_INT(host_cuda_reports(), 0);
+}
+
 /* ------------------------------------------------------------------ an input that begins anywhere */
 
 static const char *const direct =
@@ -243,5 +279,6 @@ TEST(a_weight_of_any_size_is_swapped)
 
 TEST_MAIN(RUN(a_weight_of_any_size_is_swapped) RUN(a_filter_lies_there_once_as_the_library_wants_it)
               RUN(who_reads_it_as_it_is_finds_it_so) RUN(a_filter_that_is_assigned_is_the_new_one)
-                  RUN(several_streams_share_it) RUN(an_input_that_begins_anywhere_is_convolved_by_our_own)
-                      RUN(where_memory_is_short_it_is_dropped))
+                  RUN(several_streams_share_it) RUN(a_device_that_was_lost_gets_it_again)
+                      RUN(an_input_that_begins_anywhere_is_convolved_by_our_own)
+                          RUN(where_memory_is_short_it_is_dropped))
