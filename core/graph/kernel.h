@@ -109,6 +109,9 @@ struct td_kernel_offer {         /* zeroed before prepare; what it does not set 
     size_t state_bytes;          /* what state holds, packed weights of its own included */
     size_t workspace_bytes;      /* td_call.workspace: 64-byte aligned, uninitialised */
     int n_posts;                 /* the first so many of the wanted epilogues are taken */
+    /* of a device's row: bit i: input i may come swapped, its last axis first: [a, .., b] as [b, a, ..]. It
+     * does where it is a weight (core/run/device_weights.h), and td_call.swapped says so */
+    uint32_t swapped;
     /* what was chosen inside, for reports; part of state, or NULL: the row's name says it */
     const char *name;
 };

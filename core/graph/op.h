@@ -94,8 +94,9 @@ struct td_call {
     const void *state;                 /* what the row's prepare made (core/graph/kernel.h) */
     void *workspace;                   /* as many bytes as it asked for; garbage; the call's alone */
     struct td_stream *stream;          /* of a device's kernel: where its work is queued; NULL: the host's */
-    int32_t *fault;  /* on the device: 1 there refuses what is in the inputs that its row judges */
-    int64_t *counts; /* on the device: of a row's first part (struct td_kernel_sized) */
+    int32_t *fault;   /* on the device: 1 there refuses what is in the inputs that its row judges */
+    int64_t *counts;  /* on the device: of a row's first part (struct td_kernel_sized) */
+    uint32_t swapped; /* bit i: input i came so (struct td_kernel_offer); its shape is as ever */
     const float *const *post_in;    /* operands of the posts that prepare took, by post; NULL: none */
     const struct td_shape *seen_as; /* td_out shows output 0 under this shape (same count); NULL: its own */
     struct td_run *run;             /* opaque: stop word, resources, functions, printing (below) */

@@ -19,6 +19,7 @@ enum td_recorded_from { TD_FROM_WEIGHT, TD_FROM_FIXED, TD_FROM_GIVEN, TD_FROM_TH
 struct td_recorded_source {
     int v;
     enum td_recorded_from from;
+    bool swapped;           /* TD_FROM_WEIGHT: its last axis first (core/run/device_weights.h) */
     const void *here;       /* TD_FROM_WEIGHT: its bytes on the host */
     struct td_tensor there; /* as the recording reads it; TD_FROM_WEIGHT: a reference */
     struct td_tensor was;   /* where the run has it, while it is recorded; a reference */
@@ -93,7 +94,7 @@ TD_MUST enum td_code td_recorded_make(struct td_frame *f, const struct td_bound_
 /* Queues the copy of an input's bytes to its place. */
 TD_MUST enum td_code td_recorded_give(struct td_frame *f, const struct td_recorded_source *in,
                                       struct td_err *err);
-/* A weight's bytes on the device, at an address that stays: *in says so. */
+/* A weight's bytes on the device, swapped or not, at an address that stays: *in says so. */
 TD_MUST enum td_code td_recorded_take_weight(struct td_frame *f, struct td_recorded_source *in,
                                              struct td_err *err);
 /* Words of the run's for what the launches may refuse: room for them, before it is launched, and a copy of

@@ -86,6 +86,32 @@ static bool add_source(const struct td_frame *f, const struct td_bound_plan *l, 
     return from != TD_FROM_THERE || !r->whole;
 }
 
+static const struct td_recorded_source *find_swapped(const struct td_recorded *r, int v)
+{
+    const struct td_recorded_source *found = NULL;
+    for (int i = 0; i < r->n_in && found == NULL; i++) {
+        found = r->in[i].v == v && r->in[i].swapped ? &r->in[i] : NULL;
+    }
+    return found;
+}
+
+/* Input i of a step, value v. *seen: it is made in the stretch, or there is a source of it as it is. False:
+ * it cannot be recorded. */
+static bool add_input(const struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r,
+                      const struct td_choice *c, int i, int v, bool *seen)
+{
+    bool ok = true;
+    if (td_device_run_swaps(f, c, i, v) && source_of(f, l, r, v) == TD_FROM_WEIGHT) {
+        if (find_swapped(r, v) == NULL) {
+            r->in[r->n_in++] = (struct td_recorded_source){.v = v, .from = TD_FROM_WEIGHT, .swapped = true};
+        }
+    } else if (!*seen) {
+        *seen = true;
+        ok = add_source(f, l, r, v);
+    }
+    return ok;
+}
+
 enum td_code td_recorded_find(const struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r,
                               bool *ok, struct td_err *err)
 {
@@ -113,9 +139,8 @@ enum td_code td_recorded_find(const struct td_frame *f, const struct td_bound_pl
         }
         for (int i = 0; i < s->n_in; i++) {
             const int v = s->in[i];
-            if (!td_step_reads_here(s, l->choice[k].kernel, i) && !seen[v]) {
-                seen[v] = true;
-                *ok &= add_source(f, l, r, v);
+            if (!td_step_reads_here(s, l->choice[k].kernel, i)) {
+                *ok &= add_input(f, l, r, &l->choice[k], i, v, &seen[v]);
             }
         }
         memset(seen + s->out0, true, (size_t)s->n_out);
@@ -171,13 +196,16 @@ enum td_code td_recorded_take_weight(struct td_frame *f, struct td_recorded_sour
 {
     struct td_device_run *dev = f->dev;
     const struct td_tensor *slot = &f->slots[in->v];
+    in->here = slot->data;
+    if (in->swapped) {
+        return td_device_run_swap(dev, slot, &in->there, err);
+    }
     if (dev->at[in->v].buf == NULL) {
         TD_TRY(td_device_run_bring(dev, slot, in->v, err));
     }
     TD_FAIL_IF(dev->at[in->v].buf->stream != NULL, err, RESOURCE_EXHAUSTED,
                "a weight has no place that stays");
     td_tensor_ref(&in->there, &dev->at[in->v]);
-    in->here = slot->data;
     return TD_OK;
 }
 
@@ -221,6 +249,12 @@ static void put_back(struct td_frame *f, struct td_recorded *r)
 struct td_stream *td_device_recorder_stream(const struct td_device_recorder *r)
 {
     return r->stream;
+}
+
+const struct td_tensor *td_device_recorder_swapped(const struct td_device_recorder *r, int v)
+{
+    const struct td_recorded_source *in = find_swapped(r->to, v);
+    return in == NULL ? NULL : &in->there;
 }
 
 void td_device_recorder_take(struct td_device_recorder *r, struct td_buffer **buffer, void **data)

@@ -255,29 +255,10 @@ enum td_code td_device_run_bring(struct td_device_run *dev, const struct td_tens
     if (dev->lasts[v] && here->buf != NULL && td_tensor_bytes(here) > 0) {
         w = td_model_device_weights(dev->model);
     }
-    if (w == NULL || td_device_weights_get(w, here, &dev->at[v], &ignored)) {
+    if (w == NULL || td_device_weights_get(w, here, false, &dev->at[v], &ignored)) {
         return send(dev, here, &dev->at[v], err);
     }
     return td_device_run_hold(&dev->weights, dev->at[v].buf, err);
-}
-
-/* args[i] = input i as the kernel gets it. */
-static enum td_code place_input(struct td_frame *f, const struct td_step *s, const struct td_kernel *k, int i,
-                                struct td_err *err)
-{
-    struct td_device_run *dev = f->dev;
-    int v = s->in[i];
-    if (td_step_reads_here(s, k, i)) {
-        TD_TRY(td_device_run_fetch(f, &v, 1, err));
-        dev->args[i] = f->slots[v];
-        td_buffer_ref(dev->args[i].buf);
-        return TD_OK;
-    }
-    if (dev->at[v].buf == NULL) {
-        TD_TRY(td_device_run_bring(dev, &f->slots[v], v, err));
-    }
-    td_tensor_ref(&dev->args[i], &dev->at[v]);
-    return TD_OK;
 }
 
 /* A word for what the launch may refuse. */
@@ -329,7 +310,7 @@ static enum td_code make_outputs(struct td_device_run *dev, const struct td_plan
  * being the run's own then. The workspace may be taken for something else behind the launch, in the stream's
  * order. */
 static enum td_code launch_kernel(struct td_frame *f, const struct td_plan *p, const struct td_step *s,
-                                  const struct td_choice *c, const struct td_shape *shapes,
+                                  const struct td_choice *c, uint32_t swapped, const struct td_shape *shapes,
                                   struct td_err *err)
 {
     struct td_device_run *dev = f->dev;
@@ -348,6 +329,7 @@ static enum td_code launch_kernel(struct td_frame *f, const struct td_plan *p, c
                                .workspace = workspace,
                                .workspace_bytes = c->offer.workspace_bytes,
                                .stream = stream,
+                               .swapped = swapped,
                                .in = dev->args,
                                .out = &dev->at[s->out0],
                                .n_in = s->n_in,
@@ -381,15 +363,16 @@ enum td_code td_device_run_launch(struct td_frame *f, const struct td_plan *p, c
     struct td_device_run *dev = f->dev;
     enum td_code rc = TD_OK;
     int placed = 0;
+    uint32_t swapped = 0;
     while (rc == TD_OK && placed < s->n_in) {
-        rc = place_input(f, s, c->kernel, placed, err);
+        rc = td_device_run_place(f, s, c, placed, &swapped, err);
         placed += rc == TD_OK;
     }
     const bool passes = c->kernel->hands_on && !s->on_host[0];
     if (rc == TD_OK && passes) {
         hand_on(dev, s, p->dtype[s->out0], &shapes[0]);
     }
-    rc = rc || passes ? rc : launch_kernel(f, p, s, c, shapes, err);
+    rc = rc || passes ? rc : launch_kernel(f, p, s, c, swapped, shapes, err);
     for (int i = 0; i < placed; i++) {
         td_tensor_clear(&dev->args[i]);
     }

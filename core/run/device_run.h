@@ -48,7 +48,8 @@ struct td_launch {
     struct td_stream *stream;
     /* a word on the device, of a kernel that judges inputs (core/run/device_faults.h) */
     int32_t *fault;
-    int64_t *counts; /* on the device: the first part of a sized kernel is to run; NULL: run is */
+    int64_t *counts;  /* on the device: the first part of a sized kernel is to run; NULL: run is */
+    uint32_t swapped; /* bit i: input i is (struct td_kernel_offer) */
     const struct td_tensor *in, *out; /* out: allocated, of the inferred shapes */
     int n_in, n_out;
 };

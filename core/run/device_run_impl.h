@@ -58,6 +58,16 @@ TD_MUST enum td_code td_device_run_send(struct td_device_run *dev, const struct 
 /* Value v's bytes on the device: its own, or those that last. */
 TD_MUST enum td_code td_device_run_bring(struct td_device_run *dev, const struct td_tensor *here, int v,
                                          struct td_err *err);
+/* Whether input i of the chosen kernel, value v of the run, is to come swapped (struct td_kernel_offer): it
+ * may, and the host has it as a weight. */
+bool td_device_run_swaps(const struct td_frame *f, const struct td_choice *c, int i, int v);
+/* That weight as it lies on the device then, a reference, and held until the run's end. */
+TD_MUST enum td_code td_device_run_swap(struct td_device_run *dev, const struct td_tensor *here,
+                                        struct td_tensor *there, struct td_err *err);
+/* args[i] = input i as the kernel gets it, a reference; *swapped: gets bit i where it is. */
+TD_MUST enum td_code td_device_run_place(struct td_frame *f, const struct td_step *s,
+                                         const struct td_choice *c, int i, uint32_t *swapped,
+                                         struct td_err *err);
 /* Queues s, of mode DEVICE, or records it, its outputs having these shapes. */
 TD_MUST enum td_code td_device_run_launch(struct td_frame *f, const struct td_plan *p,
                                           const struct td_step *s, const struct td_choice *c,

@@ -18,6 +18,7 @@ struct weight {
     struct td_buffer *here, *there; /* a reference to each */
     const void *data;               /* the bytes in `here` */
     size_t bytes;
+    int64_t columns; /* of the matrix that was swapped, its last axis; 0: it lies as it is */
 };
 
 struct td_device_weights {
@@ -121,15 +122,70 @@ static struct weight **bucket_of(struct td_device_weights *w, const void *data)
     return &w->buckets[((uintptr_t)data >> 6) * UINT64_C(0x9E3779B97F4A7C15) >> 56];
 }
 
-/* Copies x's bytes to where x->there will be, and waits. */
-static enum td_code send(const struct td_device *d, struct weight *x, struct td_err *err)
+enum { SIDE = 32 };
+
+/* to [columns, rows] = from [rows, columns], by squares that fit into a cache. */
+#define SWAP(name, type)                                                                                     \
+    static void name(const type *restrict from, type *restrict to, int64_t rows, int64_t columns)            \
+    {                                                                                                        \
+        for (int64_t top = 0; top < rows; top += SIDE) {                                                     \
+            const int64_t bottom = top + SIDE < rows ? top + SIDE : rows;                                    \
+            for (int64_t left = 0; left < columns; left += SIDE) {                                           \
+                const int64_t right = left + SIDE < columns ? left + SIDE : columns;                         \
+                for (int64_t c = left; c < right; c++) {                                                     \
+                    for (int64_t r = top; r < bottom; r++) {                                                 \
+                        to[c * rows + r] = from[r * columns + c];                                            \
+                    }                                                                                        \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+SWAP(swap_2, uint16_t)
+SWAP(swap_4, uint32_t)
+SWAP(swap_8, uint64_t)
+
+static bool can_swap(const struct td_tensor *t)
+{
+    const size_t element = td_dtype_size(t->dtype);
+    return t->shape.rank > 0 && (element == 2 || element == 4 || element == 8);
+}
+
+/* The bytes of `here` as x is to have them: *room, new, where they are swapped. */
+static enum td_code arrange(const struct weight *x, const struct td_tensor *here, void **room,
+                            struct td_err *err)
+{
+    *room = NULL;
+    if (x->columns == 0) {
+        return TD_OK;
+    }
+    const int64_t rows = td_tensor_count(here) / x->columns;
+    *room = td_alloc_aligned(64, (x->bytes + 63) / 64 * 64);
+    if (*room == NULL) {
+        return td_no_memory(err, x->bytes, "a weight that is swapped");
+    }
+    switch (td_dtype_size(here->dtype)) {
+    case 2:
+        swap_2(here->data, *room, rows, x->columns);
+        break;
+    case 4:
+        swap_4(here->data, *room, rows, x->columns);
+        break;
+    default:
+        swap_8(here->data, *room, rows, x->columns);
+        break;
+    }
+    return TD_OK;
+}
+
+/* Copies the bytes to where x->there will be, and waits. */
+static enum td_code send(const struct td_device *d, struct weight *x, const void *from, struct td_err *err)
 {
     struct td_stream *stream = NULL;
     struct td_event *event = NULL;
     enum td_code rc = d->stream_open(d, &stream, err);
     rc = rc ? rc : d->event_open(d, &event, err);
     rc = rc ? rc : td_buffer_new_on(d, stream, x->bytes, &x->there, err);
-    rc = rc ? rc : d->copy(d, stream, TD_COPY_TO_DEVICE, x->there->data, x->data, x->bytes, err);
+    rc = rc ? rc : d->copy(d, stream, TD_COPY_TO_DEVICE, x->there->data, from, x->bytes, err);
     if (event != NULL && x->there != NULL) { /* also behind an error: nothing may be queued at its end */
         rc = rc ? rc : d->event_record(d, stream, event, err);
         rc = rc ? rc : d->event_wait(d, event, err);
@@ -150,16 +206,20 @@ static enum td_code send(const struct td_device *d, struct weight *x, struct td_
 }
 
 /* Under mu. */
-static enum td_code add(struct td_device_weights *w, const struct td_tensor *here, struct weight **out,
-                        struct td_err *err)
+static enum td_code add(struct td_device_weights *w, const struct td_tensor *here, int64_t columns,
+                        struct weight **out, struct td_err *err)
 {
+    void *room;
     struct weight *x = td_calloc(1, sizeof *x);
     if (x == NULL) {
         return td_no_memory(err, sizeof *x, "a weight on a device");
     }
     (void)drop(w, false);
-    *x = (struct weight){.here = here->buf, .data = here->data, .bytes = td_tensor_bytes(here)};
-    const enum td_code rc = send(w->device, x, err);
+    *x = (struct weight){
+        .here = here->buf, .data = here->data, .bytes = td_tensor_bytes(here), .columns = columns};
+    enum td_code rc = arrange(x, here, &room, err);
+    rc = rc ? rc : send(w->device, x, room != NULL ? room : x->data, err);
+    td_free(room);
     if (rc) {
         td_free(x);
         return rc;
@@ -173,17 +233,19 @@ static enum td_code add(struct td_device_weights *w, const struct td_tensor *her
     return TD_OK;
 }
 
-enum td_code td_device_weights_get(struct td_device_weights *w, const struct td_tensor *here,
+enum td_code td_device_weights_get(struct td_device_weights *w, const struct td_tensor *here, bool swapped,
                                    struct td_tensor *there, struct td_err *err)
 {
     enum td_code rc = TD_OK;
+    TD_FAIL_IF(swapped && !can_swap(here), err, UNIMPLEMENTED, "a weight cannot be swapped");
+    const int64_t columns = swapped ? here->shape.dim[here->shape.rank - 1] : 0;
     pthread_mutex_lock(&w->mu);
     struct weight *x = *bucket_of(w, here->data);
-    while (x != NULL &&
-           (x->data != here->data || x->bytes != td_tensor_bytes(here) || td_buffer_is_gone(x->there))) {
+    while (x != NULL && (x->data != here->data || x->bytes != td_tensor_bytes(here) ||
+                         x->columns != columns || td_buffer_is_gone(x->there))) {
         x = x->next;
     }
-    rc = x == NULL ? add(w, here, &x, err) : TD_OK;
+    rc = x == NULL ? add(w, here, columns, &x, err) : TD_OK;
     if (rc == TD_OK) {
         *there = (struct td_tensor){.buf = td_buffer_ref(x->there),
                                     .data = x->there->data,

@@ -8,9 +8,11 @@
  *
  *   MatMul{5f2c..} float[8,256] float[256,64] > float[8,64] +2 matmul.dnnl
  *
- * the number standing for the node's attributes, +2 for epilogues taken; a device has a number of its own
- * there. When a kernel fails, or there is no memory, the first in order is taken. A kernel runs here with
- * what prepare left and nothing else (td_lone_launch), on this thread.
+ * the number standing for the node's attributes, +2 for epilogues taken (+2 of 3: on a device, where another
+ * kernel takes three); a kernel that wants a weight swapped has a word more. A device has a number of its own
+ * there. When a kernel fails, or there is no memory,
+ * the first in order is taken. A kernel runs here with what prepare left and nothing else (td_lone_launch),
+ * on this thread.
  *
  * Does not: prepare kernels, or let go of those that lost (core/run/select.c).
  *
@@ -96,13 +98,34 @@ static bool put_query(struct text *t, const struct td_kernel_query *q)
     return t->n + 64 < TD_TIMING_NAME && (q->target.device == NULL || machine != NULL);
 }
 
-static struct text name_of(const struct text *query, const struct td_choice *c)
+/* Inputs that will be the same bytes from run to run: constants, and what variables hold. */
+static uint32_t weights_of(const struct td_kernel_query *q)
+{
+    const uint32_t snapshot = TD_OP_READS | TD_OP_FREE;
+    uint32_t weights = 0;
+    for (int i = 0; i < q->n_in && i < 32; i++) {
+        const bool read = (td_node_flags(q->node->in[i].node) & snapshot) == snapshot;
+        weights |= q->value[i] != NULL || read ? UINT32_C(1) << i : 0;
+    }
+    return weights;
+}
+
+/* most: epilogues that a kernel beside it takes, where that counts. */
+static struct text name_of(const struct text *query, const struct td_kernel_query *q,
+                           const struct td_choice *c, int most)
 {
     struct text t = *query;
-    char taken[16];
+    char taken[40];
     snprintf(taken, sizeof taken, " +%d ", c->offer.n_posts);
     put(&t, taken);
+    if (c->offer.n_posts < most) {
+        snprintf(taken, sizeof taken, "of %d ", most);
+        put(&t, taken);
+    }
     put(&t, c->kernel->name);
+    if (c->offer.swapped != 0) {
+        put(&t, (c->offer.swapped & weights_of(q)) != 0 ? " swapped" : " swaps");
+    }
     return t;
 }
 
@@ -211,15 +234,26 @@ static void time_on_host(const struct td_kernel_query *q, const struct td_choice
     }
 }
 
+static int most_posts(const struct td_choice *rival, int n)
+{
+    int most = 0;
+    for (int i = 0; i < n; i++) {
+        most = rival[i].offer.n_posts > most ? rival[i].offer.n_posts : most;
+    }
+    return most;
+}
+
 static void time_on_device(const struct td_kernel_query *q, const struct td_choice *rival, int n,
                            const struct stage *s, int64_t *ns)
 {
     struct td_trial_there there;
     struct td_err ignored = {0};
-    const bool open = td_trial_there_open(&there, q, s->in, &ignored) == TD_OK;
+    const bool open = td_trial_there_open(&there, q, s->in, weights_of(q), &ignored) == TD_OK;
+    const int most = most_posts(rival, n);
     const int64_t from_ns = td_now_ns();
     for (int i = 0; i < n && open; i++) {
-        ns[i] = td_trial_there_time(&there, &rival[i], from_ns + q->target.trial_ns * (i + 1) / n);
+        ns[i] = td_trial_there_time(&there, &rival[i], rival[i].offer.n_posts < most,
+                                    from_ns + q->target.trial_ns * (i + 1) / n);
     }
     td_trial_there_close(&there);
 }
@@ -254,9 +288,10 @@ int td_trial_choose(const struct td_kernel_query *q, const struct td_choice *riv
     struct text query;
     int64_t ns[TD_TRIAL_MOST];
     bool known = true;
+    const int most = q->target.device != NULL ? most_posts(rival, n) : 0;
     struct td_timings *memory = put_query(&query, q) ? q->target.timings : NULL;
     for (int i = 0; i < n; i++) {
-        const struct text name = name_of(&query, &rival[i]);
+        const struct text name = name_of(&query, q, &rival[i], most);
         ns[i] = memory == NULL ? 0 : td_timings_find(memory, name.s);
         known = known && ns[i] > 0;
     }
@@ -264,7 +299,7 @@ int td_trial_choose(const struct td_kernel_query *q, const struct td_choice *riv
         time_all(q, rival, n, ns);
     }
     for (int i = 0; i < n && !known && memory != NULL; i++) {
-        td_timings_note(memory, name_of(&query, &rival[i]).s, ns[i]);
+        td_timings_note(memory, name_of(&query, q, &rival[i], most).s, ns[i]);
     }
     return fastest(ns, n);
 }

@@ -6,7 +6,10 @@
  * What was learnt is remembered under the op, its attributes, dtypes, shapes and the device
  * (core/base/timings.h), so that the next plan, or the next process, need not try again.
  *
- * Does not: count what is left to others when one kernel takes fewer epilogues than another.
+ * On a device a kernel that takes fewer epilogues than another is timed with a copy of its result behind it,
+ * about what the pass costs that does the others.
+ *
+ * Does not: count that on the host.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_RUN_TRIAL_H

@@ -40,10 +40,10 @@ static enum td_code send(struct td_trial_there *t, int i, const struct td_tensor
 }
 
 enum td_code td_trial_there_open(struct td_trial_there *t, const struct td_kernel_query *q,
-                                 const struct td_tensor *in, struct td_err *err)
+                                 const struct td_tensor *in, uint32_t weights, struct td_err *err)
 {
     const struct td_device *d = q->target.device;
-    *t = (struct td_trial_there){.q = q};
+    *t = (struct td_trial_there){.q = q, .weights = weights};
     TD_TRY(d->stream_open(d, &t->stream, err));
     TD_TRY(d->event_open(d, &t->event, err));
     for (int i = 0; i < q->n_in; i++) {
@@ -77,8 +77,8 @@ void td_trial_there_close(struct td_trial_there *t)
     }
 }
 
-static enum td_code launch(struct td_trial_there *t, const struct td_choice *c, struct td_buffer *room,
-                           struct td_err *err)
+static enum td_code launch(struct td_trial_there *t, const struct td_choice *c, bool leaves,
+                           struct td_buffer *room, struct td_err *err)
 {
     const struct td_device *d = t->q->target.device;
     const struct td_launch l = {.node = t->q->node,
@@ -88,17 +88,23 @@ static enum td_code launch(struct td_trial_there *t, const struct td_choice *c, 
                                 .workspace_bytes = c->offer.workspace_bytes,
                                 .post_in = t->post_in,
                                 .stream = t->stream,
+                                .swapped = c->offer.swapped & t->weights, /* whose numbers are any */
                                 .in = t->in,
                                 .out = &t->out,
                                 .n_in = t->q->n_in,
                                 .n_out = 1};
     for (int i = 0; i < LAUNCHES; i++) {
         TD_TRY(d->launch(d, t->stream, &l, err));
+        if (leaves) {
+            TD_TRY(d->copy(d, t->stream, TD_COPY_ON_DEVICE, t->operands->data, t->out.data,
+                           td_tensor_bytes(&t->out), err));
+        }
     }
     return wait(t, err);
 }
 
-int64_t td_trial_there_time(struct td_trial_there *t, const struct td_choice *c, int64_t until_ns)
+int64_t td_trial_there_time(struct td_trial_there *t, const struct td_choice *c, bool leaves,
+                            int64_t until_ns)
 {
     const struct td_device *d = t->q->target.device;
     struct td_err ignored = {0};
@@ -109,7 +115,7 @@ int64_t td_trial_there_time(struct td_trial_there *t, const struct td_choice *c,
     }
     int64_t best_ns = 0, from_ns = td_now_ns();
     for (int i = 0; i < RUNS && (i < 2 || from_ns < until_ns); i++) {
-        if (launch(t, c, room, &ignored)) {
+        if (launch(t, c, leaves, room, &ignored)) {
             best_ns = 0;
             break;
         }

@@ -14,15 +14,19 @@ struct td_trial_there {
     struct td_stream *stream;
     struct td_event *event;
     struct td_tensor in[TD_TRIAL_INPUTS], out;
+    uint32_t weights;           /* bit i: input i is one, and comes swapped to kernels that ask for that */
     struct td_buffer *operands; /* of any values, enough for any epilogue; NULL: none is wanted */
     const float *post_in[TD_KERNEL_MOST];
 };
 
-/* in: the query's inputs on the host, borrowed for the trial. For td_trial_there_close also when it fails. */
+/* in: the query's inputs on the host, borrowed for the trial; weights: which of them are. For
+ * td_trial_there_close also when it fails. */
 TD_MUST enum td_code td_trial_there_open(struct td_trial_there *t, const struct td_kernel_query *q,
-                                         const struct td_tensor *in, struct td_err *err);
+                                         const struct td_tensor *in, uint32_t weights, struct td_err *err);
 void td_trial_there_close(struct td_trial_there *t);
-/* The shortest of a few runs, the first not counted; 0: it failed. */
-int64_t td_trial_there_time(struct td_trial_there *t, const struct td_choice *c, int64_t until_ns);
+/* The shortest of a few runs, the first not counted; 0: it failed. leaves: it takes fewer epilogues than
+ * another, so that a copy of its result is counted, too, for what then goes over that once more. */
+int64_t td_trial_there_time(struct td_trial_there *t, const struct td_choice *c, bool leaves,
+                            int64_t until_ns);
 
 #endif

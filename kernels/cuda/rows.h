@@ -41,6 +41,27 @@ extern const struct td_op_rows td_cuda_rows_adam[], td_cuda_rows_arg[], td_cuda_
 #define TD_CUDA_ROWS(table, label, ...)                                                                      \
     static const struct td_kernel table[] = {TD_CUDA_ROW(label, __VA_ARGS__), {.name = NULL}}
 
+/* Three rows of a library's, by the way that it thinks best and by the next two, which are tried against the
+ * others alone. Their prepare functions name_0 to name_2 are
+ *
+ *   TD_CUDA_CHOICES(name, prepare(q, choice, o, err))
+ *
+ * with the query, the row's number and the offer; and the rows, in a table, TD_CUDA_CHOICE_ROWS. */
+#define TD_CUDA_CHOICES(name, ...)                                                                           \
+    TD_CUDA_CHOICE(name##_0, 0, __VA_ARGS__)                                                                 \
+    TD_CUDA_CHOICE(name##_1, 1, __VA_ARGS__)                                                                 \
+    TD_CUDA_CHOICE(name##_2, 2, __VA_ARGS__)
+#define TD_CUDA_CHOICE(name, number, ...)                                                                    \
+    static enum td_code name(const struct td_kernel_query *q, struct td_kernel_offer *o, struct td_err *err) \
+    {                                                                                                        \
+        const int choice = number;                                                                           \
+        return __VA_ARGS__;                                                                                  \
+    }
+#define TD_CUDA_CHOICE_ROWS(label, name, ...)                                                                \
+    TD_CUDA_ROW(label, .competes = true, .prepare = name##_0, __VA_ARGS__),                                  \
+        TD_CUDA_ROW(label ".2", .competes = true, .prepare = name##_1, __VA_ARGS__),                         \
+        TD_CUDA_ROW(label ".3", .competes = true, .prepare = name##_2, __VA_ARGS__)
+
 /* All of them, NULL at the end. */
 extern const struct td_op_rows *const td_cuda_families[];
 

@@ -3,12 +3,14 @@
  * there.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
 
+#include "kernels/cuda/base/border.h"
 #include "kernels/cuda/base/cublaslt.h"
-#include "kernels/cuda/base/cudnn.h"
+#include "kernels/cuda/base/cudnn_conv.h"
 #include "kernels/cuda/base/swap.h"
 #include "kernels/cuda/nn/conv.h"
 #include "tests/test.h"
@@ -237,7 +239,8 @@ struct rounds {
 };
 
 /* One kind of convolution by the library and by our own: how far apart the farthest elements are. */
-static double convolve(struct td_cudnn *dnn, const struct memory *m, enum td_cudnn_which which, int choice)
+static double convolve(struct td_cudnn *dnn, const struct memory *m, const struct td_cuda_conv *s,
+                       enum td_cudnn_which which, int choice)
 {
     static own_convolution *const own[] = {td_cuda_conv_forward, td_cuda_conv_input, td_cuda_conv_filter};
     static const size_t sizes[] = {Y, X, W};
@@ -245,20 +248,70 @@ static double convolve(struct td_cudnn *dnn, const struct memory *m, enum td_cud
     struct td_err err = {0};
     float ours[MOST], theirs[MOST];
     double farthest = 0;
-    if (td_cudnn_plan_make(dnn, which, TD_CUDA_FLOAT, &CONVOLUTION, choice, &plan) != NULL) {
+    if (td_cudnn_plan_make(dnn, which, TD_CUDA_FLOAT, s, choice, &plan) != NULL) {
         return 1e9;
     }
+    CHECK(td_cudnn_plan_workspace(plan) <= ROOM);
     const struct td_cudnn_call call = {
         .a = m->a, .b = m->b, .y = m->y, .workspace = m->workspace, .stream = m->stream};
     const enum td_code rc = td_cudnn_convolve(plan, &call, &err);
     read_back(m, theirs, sizes[which]);
     td_cudnn_plan_free(plan);
-    CHECK_INT(own[which](TD_CUDA_FLOAT, &CONVOLUTION, m->a, m->b, m->y, m->stream), 0);
+    CHECK_INT(own[which](TD_CUDA_FLOAT, s, m->a, m->b, m->y, m->stream), 0);
     read_back(m, ours, sizes[which]);
     for (size_t i = 0; i < sizes[which]; i++) {
         farthest = fmax(farthest, fabs((double)ours[i] - (double)theirs[i]));
     }
     return rc == TD_OK ? farthest : 1e9;
+}
+
+/* A bias, a sum, a ReLU and a sigmoid: `first` on, n of them. */
+static struct td_cuda_posts posts_of(const struct memory *m, int first, int n)
+{
+    const struct td_cuda_post all[] = {
+        {.kind = TD_CUDA_POST_ADD, .operand = TD_CUDA_POST_CHANNEL, .at = m->bias},
+        {.kind = TD_CUDA_POST_ADD, .operand = TD_CUDA_POST_ELEMENT, .at = m->b + 64},
+        {.kind = TD_CUDA_POST_RELU},
+        {.kind = TD_CUDA_POST_SIGMOID}};
+    struct td_cuda_posts posts = {.n = n};
+    memcpy(posts.post, all + first, (size_t)n * sizeof *all);
+    return posts;
+}
+
+/* A convolution that is to do `wanted` behind itself: how many of them the library takes, and how far it is
+ * then from our own with as many. */
+static double convolve_on(struct td_cudnn *dnn, const struct memory *m, const struct td_cuda_conv *s,
+                          const struct td_cuda_posts *wanted, int choice, int *taken)
+{
+    struct td_cuda_conv with = *s;
+    struct td_cudnn_plan *plan = NULL;
+    struct td_err err = {0};
+    float ours[MOST], theirs[MOST];
+    double farthest = 0;
+    with.posts = *wanted;
+    *taken = -1;
+    if (td_cudnn_plan_make(dnn, TD_CUDNN_FORWARD, TD_CUDA_FLOAT, &with, choice, &plan) != NULL) {
+        return 1e9;
+    }
+    with.posts.n = *taken = td_cudnn_plan_posts(plan)->n;
+    CHECK(td_cudnn_plan_workspace(plan) <= ROOM);
+    const struct td_cudnn_call call = {.a = m->a,
+                                       .b = m->b,
+                                       .posts = &with.posts,
+                                       .y = m->y,
+                                       .workspace = m->workspace,
+                                       .stream = m->stream};
+    for (int i = 0; i < 2; i++) { /* a refusal is remembered */
+        CHECK_OK(td_cudnn_convolve(plan, &call, &err));
+    }
+    read_back(m, theirs, Y);
+    td_cudnn_plan_free(plan);
+    CHECK_INT(td_cuda_conv_forward(TD_CUDA_FLOAT, &with, m->a, m->b, m->y, m->stream), 0);
+    read_back(m, ours, Y);
+    for (size_t i = 0; i < Y; i++) {
+        farthest = fmax(farthest, fabs((double)ours[i] - (double)theirs[i]));
+    }
+    return farthest;
 }
 
 static void *go_round(void *arg)
@@ -267,7 +320,7 @@ static void *go_round(void *arg)
     struct memory m;
     open_memory(&m);
     for (int i = 0; i < ROUNDS; i++) {
-        t->wrong += !(convolve(t->dnn, &m, (enum td_cudnn_which)(i % 3), i / 3 % 2) < 1e-4);
+        t->wrong += !(convolve(t->dnn, &m, &CONVOLUTION, (enum td_cudnn_which)(i % 3), i / 3 % 2) < 1e-4);
     }
     close_memory(&m);
     return NULL;
@@ -325,6 +378,92 @@ TEST(convolutions_by_several_threads_are_those_of_our_own)
     td_cudnn_close(dnn);
 }
 
+TEST(a_convolution_does_what_the_library_has_behind_it)
+{
+    static const struct {
+        int first, n, choice, taken;
+    } cases[] = {{0, 0, 0, 0},  {0, 1, 0, 1}, /* without a ReLU by one algorithm; the others leave it */
+                 {0, 1, 1, 0},  {0, 1, 2, 0}, {0, 1, 3, -1}, {0, 2, 0, 2},
+                 {0, 2, 1, 0},  {0, 3, 0, 3}, {0, 3, 1, 3}, /* any algorithm */
+                 {0, 3, 2, -1}, {0, 4, 1, 3}, {1, 2, 0, 0}, /* no bias comes first */
+                 {2, 1, 0, 0}};
+    struct td_cudnn *dnn = open_cudnn();
+    struct memory m;
+    open_memory(&m);
+    for (size_t i = 0; i < 2 * (sizeof cases / sizeof *cases); i++) {
+        const struct td_cuda_posts wanted = posts_of(&m, cases[i / 2].first, cases[i / 2].n);
+        struct td_cuda_conv s = CONVOLUTION;
+        s.groups = i % 2 != 0 ? 2 : 1; /* groups are refused when it is called, and go on as two steps */
+        int taken;
+        const double off = convolve_on(dnn, &m, &s, &wanted, cases[i / 2].choice, &taken);
+        CHECK_INT(taken, cases[i / 2].taken);
+        CHECK(taken < 0 || off < 1e-4);
+    }
+    CHECK_INT(host_cuda_reports(), 0);
+    close_memory(&m);
+    td_cudnn_close(dnn);
+}
+
+/* More padding behind than before, before than behind, on one axis or both. */
+TEST(uneven_padding_is_a_border)
+{
+    static const struct {
+        int64_t in_h, before_h, in_w, before_w;
+    } cases[] = {{6, 0, 5, 0}, {5, 2, 5, 0}, {6, 1, 4, 0}, {6, 1, 4, 1},
+                 {6, 0, 4, 0}, {4, 2, 3, 2}, {4, 1, 3, 2}};
+    struct td_cudnn *dnn = open_cudnn();
+    struct memory m;
+    open_memory(&m);
+    for (size_t i = 0; i < 6 * (sizeof cases / sizeof *cases); i++) {
+        struct td_cuda_conv s = CONVOLUTION;
+        s.axis[1].in = cases[i / 6].in_h;
+        s.axis[1].before = cases[i / 6].before_h;
+        s.axis[2].in = cases[i / 6].in_w;
+        s.axis[2].before = cases[i / 6].before_w;
+        const int64_t line = s.axis[2].in * s.ic;
+        s.x = (struct td_cuda_cells){
+            .batch = s.axis[1].in * line, .axis = {s.axis[1].in * line, line, s.ic}, .channel = 1};
+        CHECK(convolve(dnn, &m, &s, (enum td_cudnn_which)(i % 3), (int)(i / 3 % 2)) < 1e-4);
+    }
+    CHECK_INT(host_cuda_reports(), 0);
+    close_memory(&m);
+    td_cudnn_close(dnn);
+}
+
+/* Pieces of 2 to 16 bytes. */
+TEST(a_border_is_added_and_cut)
+{
+    enum { TALL = 5, WIDE = 6, MOST_CELLS = 2 * TALL * WIDE * 8 };
+    struct memory m;
+    open_memory(&m);
+    for (int64_t channels = 1; channels <= 8; channels++) {
+        const struct td_cuda_border s = {.batch = 2,
+                                         .h = 3,
+                                         .w = 4,
+                                         .channels = channels,
+                                         .top = 1,
+                                         .left = 2,
+                                         .tall = TALL,
+                                         .wide = WIDE};
+        float with[MOST_CELLS], cut[MOST_CELLS];
+        CHECK_INT(td_cuda_border_add(sizeof(float), &s, m.a, m.y, m.stream), 0);
+        read_back(&m, with, (size_t)(2 * TALL * WIDE * channels));
+        for (int64_t i = 0; i < 2 * TALL * WIDE * channels; i++) {
+            const int64_t c = i % channels, w = i / channels % WIDE - 2, h = i / channels / WIDE % TALL - 1;
+            const bool inside = w >= 0 && w < 4 && h >= 0 && h < 3;
+            const int64_t from = ((i / channels / (TALL * WIDE) * 3 + h) * 4 + w) * channels + c;
+            CHECK(with[i] == (inside ? numbers((size_t)from) : 0));
+        }
+        CHECK_INT(td_cuda_border_cut(sizeof(float), &s, m.y, m.workspace, m.stream), 0);
+        CHECK_INT(td_cuda_copy(0, m.stream, TD_CUDA_TO_HOST, cut, m.workspace, sizeof cut), 0);
+        CHECK_INT(td_cuda_stream_wait(0, m.stream), 0);
+        for (int64_t i = 0; i < 2 * 3 * 4 * channels; i++) {
+            CHECK(cut[i] == numbers((size_t)i));
+        }
+    }
+    close_memory(&m);
+}
+
 /* As where a plan is recorded while other runs have all handles that there are. */
 TEST(a_handle_can_be_made_while_a_stream_is_recorded)
 {
@@ -357,8 +496,11 @@ TEST(convolutions_that_are_not_the_librarys_are_refused)
     s.x.channel = 30;
     check_refused(dnn, TD_CUDA_FLOAT, &s, "channels do not come last");
     s = CONVOLUTION;
-    s.axis[1].before = 0; /* and one row at the end */
-    check_refused(dnn, TD_CUDA_FLOAT, &s, "it pads more on one side than on the other");
+    s.axis[1].before = 1 << 20; /* and fewer rows behind */
+    check_refused(dnn, TD_CUDA_FLOAT, &s, "with a border it takes more than a workspace");
+    s.axis[1].before = s.axis[2].before = INT_MAX;
+    s.batch = INT_MAX;
+    check_refused(dnn, TD_CUDA_FLOAT, &s, "with a border it takes more than a workspace");
     s = CONVOLUTION;
     s.batch = 0;
     check_refused(dnn, TD_CUDA_FLOAT, &s, "there is nothing to convolve, or more than cuDNN counts");
@@ -391,6 +533,8 @@ TEST_MAIN(RUN(products_of_all_layouts_and_epilogues_are_made) RUN(a_product_of_v
                   RUN(plans_are_made_for_the_librarys_device_and_no_other)
                       RUN(a_matrix_of_any_element_is_swapped)
                           RUN(convolutions_by_several_threads_are_those_of_our_own)
-                              RUN(a_handle_can_be_made_while_a_stream_is_recorded)
-                                  RUN(convolutions_that_are_not_the_librarys_are_refused)
-                                      RUN(libraries_that_are_missing_or_something_else_are_told))
+                              RUN(a_convolution_does_what_the_library_has_behind_it)
+                                  RUN(uneven_padding_is_a_border) RUN(a_border_is_added_and_cut)
+                                      RUN(a_handle_can_be_made_while_a_stream_is_recorded)
+                                          RUN(convolutions_that_are_not_the_librarys_are_refused)
+                                              RUN(libraries_that_are_missing_or_something_else_are_told))

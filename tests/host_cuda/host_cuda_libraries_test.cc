@@ -296,8 +296,13 @@ struct convolution {
     void *workspace = nullptr;
     size_t workspace_given = 2048;
     cudaStream_t queue = stream();
-    void *handle = nullptr, *desc[4] = {}; /* x, w, y, the convolution */
+    void *handle = nullptr, *desc[6] = {}; /* x, w, y, the convolution, the bias, the activation */
     bool of_other_thread = false;
+    bool behind = false; /* with a bias, a sum and an activation, of one group */
+    int bias[6] = {TD_CUDNN_NHWC, TD_CUDNN_FLOAT, 1, 4, 1, 1}, act = TD_CUDNN_RELU;
+    int nan = TD_CUDNN_NOT_PROPAGATE_NAN, z = 2; /* the latter: which of desc describes it */
+    float alpha_z = 1;
+    const float *of_z = nullptr, *of_bias = nullptr;
 };
 
 static void describe(convolution *c)
@@ -319,6 +324,12 @@ static void describe(convolution *c)
               0);
     CHECK_INT(cudnnSetConvolutionGroupCount(c->desc[3], c->groups), 0);
     CHECK_INT(cudnnSetConvolutionMathType(c->desc[3], c->math), 0);
+    CHECK_INT(cudnnCreateTensorDescriptor(&c->desc[4]), 0);
+    CHECK_INT(cudnnCreateActivationDescriptor(&c->desc[5]), 0);
+    CHECK_INT(cudnnSetTensor4dDescriptor(c->desc[4], c->bias[0], c->bias[1], c->bias[2], c->bias[3],
+                                         c->bias[4], c->bias[5]),
+              0);
+    CHECK_INT(cudnnSetActivationDescriptor(c->desc[5], c->act, c->nan, 0), 0);
 }
 
 static void convolve(convolution *c)
@@ -327,6 +338,13 @@ static void convolve(convolution *c)
         return;
     }
     const auto call = [c] {
+        if (c->behind) {
+            (void)cudnnConvolutionBiasActivationForward(
+                c->handle, &c->alpha, c->desc[0], c->of_x, c->desc[1], c->of_w, c->desc[3], c->algo,
+                c->workspace, c->workspace_given, &c->alpha_z, c->z < 0 ? c : c->desc[c->z], c->of_z,
+                c->desc[4], c->of_bias, c->desc[5], c->desc[2], c->of_y);
+            return;
+        }
         (void)cudnnConvolutionForward(c->handle, &c->alpha, c->desc[0], c->of_x, c->desc[1], c->of_w,
                                       c->desc[3], c->algo, c->workspace, c->workspace_given, &c->beta,
                                       c->desc[2], c->of_y);
@@ -348,7 +366,9 @@ static std::vector<float> try_convolution(const std::function<void(convolution *
     c.workspace = new_array<float>(MANY);
     CHECK_INT(cudnnCreate(&c.handle), 0);
     void *const made = c.handle;
-    const std::vector<const void *> owned = {c.of_x, c.of_w, c.of_y, c.workspace};
+    c.of_z = new_array_of(small_numbers(MANY));
+    c.of_bias = new_array_of(small_numbers(MANY));
+    const std::vector<const void *> owned = {c.of_x, c.of_w, c.of_y, c.workspace, c.of_z, c.of_bias};
     spoil(&c);
     describe(&c);
     convolve(&c);
@@ -358,6 +378,8 @@ static std::vector<float> try_convolution(const std::function<void(convolution *
     CHECK_INT(cudnnDestroyFilterDescriptor(c.desc[1]), 0);
     CHECK_INT(cudnnDestroyTensorDescriptor(c.desc[2]), 0);
     CHECK_INT(cudnnDestroyConvolutionDescriptor(c.desc[3]), 0);
+    CHECK_INT(cudnnDestroyTensorDescriptor(c.desc[4]), 0);
+    CHECK_INT(cudnnDestroyActivationDescriptor(c.desc[5]), 0);
     CHECK_INT(cudnnDestroy(made), 0);
     const std::vector<float> y = words[0] == '\0' ? read_array(c.of_y, 2 * 3 * 3 * 4) : std::vector<float>();
     for (const void *x : owned) {
@@ -379,6 +401,74 @@ TEST(a_right_convolution_is_made)
             }
         }
         CHECK(y[e] == want);
+    }
+}
+
+/* A convolution of one group, with what comes behind it. */
+static std::vector<float> try_behind(const std::function<void(convolution *)> &spoil, const char *words)
+{
+    return try_convolution(
+        [&](convolution *c) {
+            c->behind = true;
+            c->groups = 1;
+            c->w[3] = 6;
+            spoil(c);
+        },
+        words);
+}
+
+TEST(a_bias_a_sum_and_an_activation_are_done_behind_a_convolution)
+{
+    const auto plain = [](convolution *c) {
+        c->groups = 1;
+        c->w[3] = 6;
+    };
+    const std::vector<float> x = small_numbers(MANY), bare = try_convolution(plain, "");
+    for (int i = 0; i < 6; i++) {
+        const bool relu = i % 2 != 0, sum = i / 2 > 0, in_place = i / 2 == 2;
+        const std::vector<float> y = try_behind(
+            [&](convolution *c) {
+                c->act = relu ? TD_CUDNN_RELU : TD_CUDNN_IDENTITY;
+                c->alpha_z = sum ? 1 : 0;
+                c->of_z = in_place || !sum ? c->of_y : c->of_z;
+            },
+            "");
+        for (size_t e = 0; e < bare.size(); e++) {
+            const float want = bare[e] + x[e % 4] + (sum ? x[e] : 0);
+            CHECK(y[e] == (relu && want < 0 ? 0 : want));
+        }
+    }
+    (void)try_behind([](convolution *c) { c->groups = 2, c->w[3] = 3; }, ""); /* refused, and no fault */
+    (void)try_behind([](convolution *c) { c->algo = 0; }, "");
+}
+
+TEST(wrong_calls_of_a_convolution_with_an_activation_are_told)
+{
+    const struct {
+        std::function<void(convolution *)> spoil;
+        const char *words;
+    } cases[] = {
+        {[](convolution *c) { c->z = -1; }, "no such descriptor for z"},
+        {[](convolution *c) { c->z = 0; }, "z is described as another tensor than y"},
+        {[](convolution *c) { c->bias[0] = 0; }, "the bias has format 0"},
+        {[](convolution *c) { c->bias[1] = TD_CUDNN_HALF; }, "the bias is of type 2 and 1 x 1 x 1 x 4"},
+        {[](convolution *c) { c->bias[3] = 5; }, "the bias is of type 0 and 1 x 1 x 1 x 5, for 4 channels"},
+        {[](convolution *c) { c->bias[2] = 2; }, "the bias is of type 0 and 2 x 1 x 1 x 4, for 4 channels"},
+        {[](convolution *c) { c->act = 2; }, "the activation has mode 2"},
+        {[](convolution *c) { c->nan = 1; }, "the activation is to hand NaN on"},
+        {[](convolution *c) { c->act = TD_CUDNN_IDENTITY, c->algo = 0; }, "algorithm 0 without a ReLU"},
+        {[](convolution *c) { c->alpha = 2; }, "alpha is not 1, or that of z neither 0 nor 1"},
+        {[](convolution *c) { c->alpha_z = 2; }, "alpha is not 1, or that of z neither 0 nor 1"},
+        {[](convolution *c) { c->of_z = nullptr; }, "z, its alpha or the bias is NULL"},
+        {[](convolution *c) { c->of_bias = nullptr; }, "z, its alpha or the bias is NULL"},
+        {[](convolution *c) { c->of_bias += 1; }, "the bias is aligned to 4 bytes, 16 are wanted"},
+        {[](convolution *c) { c->of_bias = c->of_y; }, "y and the bias share bytes"},
+        {[](convolution *c) { c->of_z = c->of_y + 4; }, "y and z share bytes"},
+        {[](convolution *c) { c->of_z += MANY - 4; }, "z wants 288 bytes, and its allocation has 16"},
+        {[](convolution *c) { c->workspace_given = 100; }, "algorithm 1 wants a workspace of 2048 bytes"},
+    };
+    for (const auto &c : cases) {
+        (void)try_behind(c.spoil, c.words);
     }
 }
 
@@ -437,4 +527,6 @@ TEST(wrong_calls_of_a_convolution_are_told)
 
 TEST_MAIN(RUN(a_right_product_is_made) RUN(wrong_descriptors_of_a_product_are_told)
               RUN(wrong_calls_of_a_product_are_told) RUN(tf32_rounds_factors) RUN(a_right_convolution_is_made)
-                  RUN(wrong_descriptors_of_a_convolution_are_told) RUN(wrong_calls_of_a_convolution_are_told))
+                  RUN(wrong_descriptors_of_a_convolution_are_told) RUN(wrong_calls_of_a_convolution_are_told)
+                      RUN(a_bias_a_sum_and_an_activation_are_done_behind_a_convolution)
+                          RUN(wrong_calls_of_a_convolution_with_an_activation_are_told))

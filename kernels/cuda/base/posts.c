@@ -29,14 +29,20 @@ static bool is_known(const struct td_post *p, struct td_cuda_post *out)
     return true;
 }
 
-enum td_code td_cuda_posts_take(const struct td_kernel_query *q, struct td_kernel_offer *o,
-                                struct td_err *err)
+struct td_cuda_posts td_cuda_posts_wanted(const struct td_kernel_query *q)
 {
     struct td_cuda_posts posts = {0};
     while (posts.n < q->n_post && posts.n < TD_CUDA_POSTS &&
            is_known(&q->post[posts.n], &posts.post[posts.n])) {
         posts.n++;
     }
+    return posts;
+}
+
+enum td_code td_cuda_posts_take(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                struct td_err *err)
+{
+    const struct td_cuda_posts posts = td_cuda_posts_wanted(q);
     if (posts.n == 0) {
         return TD_OK;
     }
@@ -51,16 +57,19 @@ enum td_code td_cuda_posts_take(const struct td_kernel_query *q, struct td_kerne
     return TD_OK;
 }
 
+struct td_cuda_posts td_cuda_posts_with(const struct td_cuda_posts *posts, const struct td_call *c)
+{
+    struct td_cuda_posts with = *posts;
+    for (int i = 0; i < with.n; i++) {
+        with.post[i].at = c->post_in[i];
+    }
+    return with;
+}
+
 struct td_cuda_posts td_cuda_posts_of(const struct td_call *c)
 {
-    struct td_cuda_posts posts = {0};
-    if (c->state != NULL) {
-        posts = *(const struct td_cuda_posts *)c->state;
-    }
-    for (int i = 0; i < posts.n; i++) {
-        posts.post[i].at = c->post_in[i];
-    }
-    return posts;
+    static const struct td_cuda_posts none = {0};
+    return td_cuda_posts_with(c->state != NULL ? c->state : &none, c);
 }
 
 void td_cuda_posts_release(void *state)

@@ -45,6 +45,11 @@ struct td_cuda_posts {
     struct td_cuda_post post[TD_CUDA_POSTS];
 };
 
+/* The same behind a kernel of somebody else's: of each of n elements of y, in place. Returns CUDA's error
+ * number. */
+int td_cuda_posts_behind(enum td_cuda_type type, const struct td_cuda_posts *posts, void *y, int64_t n,
+                         int64_t channels, struct td_cuda_stream *stream);
+
 #ifdef __cplusplus
 }
 #else
@@ -52,9 +57,13 @@ struct td_cuda_posts {
 #include "core/graph/kernel.h"
 #include "core/graph/op.h"
 
+/* The first of the wanted ones that are known here, without operands. */
+struct td_cuda_posts td_cuda_posts_wanted(const struct td_kernel_query *q);
 TD_MUST enum td_code td_cuda_posts_take(const struct td_kernel_query *q, struct td_kernel_offer *o,
                                         struct td_err *err);
 struct td_cuda_posts td_cuda_posts_of(const struct td_call *c);
+/* The same of others than the row's state. */
+struct td_cuda_posts td_cuda_posts_with(const struct td_cuda_posts *posts, const struct td_call *c);
 void td_cuda_posts_release(void *state);
 
 #endif

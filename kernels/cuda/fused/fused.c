@@ -95,6 +95,7 @@ static enum td_code keep(const struct state *full, struct td_kernel_offer *o, st
     memcpy(s, full, bytes);
     o->state = s;
     o->state_bytes = bytes + s->head.offer.state_bytes;
+    o->swapped = s->head.offer.swapped; /* its inputs are the node's first */
     o->name = s->name;
     return TD_OK;
 }
@@ -159,6 +160,7 @@ static enum td_code run_head(const struct td_call *c, const struct state *s, str
                                 .workspace_bytes = s->head.offer.workspace_bytes,
                                 .post_in = operands,
                                 .stream = c->stream,
+                                .swapped = c->swapped & s->head.offer.swapped,
                                 .in = in,
                                 .out = y,
                                 .n_in = head->n_in,

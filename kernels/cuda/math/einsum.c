@@ -456,22 +456,11 @@ static enum td_code run_cublaslt(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ rows */
 
-#define CUBLASLT(choice)                                                                                     \
-    static enum td_code prepare_##choice(const struct td_kernel_query *k, struct td_kernel_offer *o,         \
-                                         struct td_err *err)                                                 \
-    {                                                                                                        \
-        return prepare_cublaslt(k, choice, o, err);                                                          \
-    }
-CUBLASLT(0)
-CUBLASLT(1)
-CUBLASLT(2)
-#define CUBLASLT_ROW(label, choice)                                                                          \
-    TD_CUDA_ROW(label, .types = {{"T", TD_CUDA_FLOATS}}, .competes = true, .prepare = prepare_##choice,      \
-                .release = release_cublaslt, .run = run_cublaslt)
+TD_CUDA_CHOICES(prepare, prepare_cublaslt(q, choice, o, err))
 
-static const struct td_kernel rows[] = {CUBLASLT_ROW("einsum.cublaslt", 0),
-                                        CUBLASLT_ROW("einsum.cublaslt.2", 1),
-                                        CUBLASLT_ROW("einsum.cublaslt.3", 2),
+static const struct td_kernel rows[] = {TD_CUDA_CHOICE_ROWS("einsum.cublaslt", prepare,
+                                                            .types = {{"T", TD_CUDA_FLOATS}},
+                                                            .release = release_cublaslt, .run = run_cublaslt),
                                         TD_CUDA_ROW("einsum.cuda", .types = {{"T", TD_CUDA_FLOATS}},
                                                     .competes = true, .prepare = prepare, .run = run),
                                         {.name = NULL}};

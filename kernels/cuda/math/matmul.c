@@ -121,8 +121,10 @@ static int take_posts(const struct td_kernel_query *q, struct td_cublaslt_produc
     return bias + p->adds;
 }
 
-static enum td_code prepare_cublaslt(const struct td_kernel_query *q, int choice, struct td_kernel_offer *o)
+static enum td_code prepare_cublaslt(const struct td_kernel_query *q, int choice, struct td_kernel_offer *o,
+                                     struct td_err *err)
 {
+    (void)err;
     const struct td_cublaslt *lt = td_cuda_libraries_of(q->target.device)->cublaslt;
     struct td_cublaslt_plan *plan = NULL;
     struct td_cuda_product s;
@@ -195,16 +197,7 @@ static enum td_code run_cublaslt(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ rows */
 
-#define CUBLASLT(choice)                                                                                     \
-    static enum td_code prepare_##choice(const struct td_kernel_query *q, struct td_kernel_offer *o,         \
-                                         struct td_err *err)                                                 \
-    {                                                                                                        \
-        (void)err;                                                                                           \
-        return prepare_cublaslt(q, choice, o);                                                               \
-    }
-CUBLASLT(0)
-CUBLASLT(1)
-CUBLASLT(2)
+TD_CUDA_CHOICES(prepare, prepare_cublaslt(q, choice, o, err))
 
 static const char *of_two_types(const struct td_node *n)
 {
@@ -212,17 +205,13 @@ static const char *of_two_types(const struct td_node *n)
     return td_attr_type(n, "Ta") != t || td_attr_type(n, "Tb") != t ? "operands of other types" : NULL;
 }
 
-#define CUBLASLT_ROW(label, choice, attr, no)                                                                \
-    TD_CUDA_ROW(label, .types = {{attr, TD_CUDA_FLOATS}}, .competes = true, .refuse = no,                    \
-                .prepare = prepare_##choice, .release = release_cublaslt, .run = run_cublaslt)
 #define ROWS(name_, label, attr, no)                                                                         \
-    static const struct td_kernel name_[] = {CUBLASLT_ROW(label ".cublaslt", 0, attr, no),                   \
-                                             CUBLASLT_ROW(label ".cublaslt.2", 1, attr, no),                 \
-                                             CUBLASLT_ROW(label ".cublaslt.3", 2, attr, no),                 \
-                                             TD_CUDA_ROW(label ".cuda", .types = {{attr, TD_CUDA_FLOATS}},   \
-                                                         .competes = true, .refuse = no, .prepare = prepare, \
-                                                         .release = td_cuda_posts_release, .run = run),      \
-                                             {.name = NULL}};
+    static const struct td_kernel name_[] = {                                                                \
+        TD_CUDA_CHOICE_ROWS(label ".cublaslt", prepare, .types = {{attr, TD_CUDA_FLOATS}}, .refuse = no,     \
+                            .release = release_cublaslt, .run = run_cublaslt),                               \
+        TD_CUDA_ROW(label ".cuda", .types = {{attr, TD_CUDA_FLOATS}}, .competes = true, .refuse = no,        \
+                    .prepare = prepare, .release = td_cuda_posts_release, .run = run),                       \
+        {.name = NULL}};
 ROWS(rows, "matmul", "T", NULL)
 ROWS(batch_rows, "batch_matmul", "T", NULL)
 ROWS(mixed_rows, "batch_matmul", "Tout", of_two_types)

@@ -1,15 +1,16 @@
 /* kernels/cuda/nn/conv.c - rows of the convolutions and their gradients, of one to three axes.
  *
  * A pointwise convolution (filters of one cell, steps of one) is a matrix product of pixels and channels, and
- * goes to cuBLASLt. Others of two axes ask cuDNN (kernels/cuda/base/cudnn.h), for the algorithm that it
+ * goes to cuBLASLt. Others of two axes ask cuDNN (kernels/cuda/base/cudnn_conv.h), for the algorithm that it
  * thinks best; where kernels are tried, two more and our own compete with it. Our own does the first steps of
- * a fused node by itself (kernels/cuda/base/posts.h).
+ * a fused node by itself (kernels/cuda/base/posts.h), and so does cuDNN where it can.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/nn/conv.h"
 
 #include "kernels/cuda/base/cells.h"
 #include "kernels/cuda/base/cuda_call.h"
+#include "kernels/cuda/base/cudnn_conv.h"
 #include "kernels/cuda/base/libraries.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/nn/conv_spec.h"
@@ -68,8 +69,9 @@ static enum td_code prepare_posts(const struct td_kernel_query *q, struct td_ker
     return layout.channel == q->out[0].rank - 1 ? td_cuda_posts_take(q, o, err) : TD_OK;
 }
 
-static enum td_code run_own(struct td_call *c, const struct role *r, const struct td_cuda_posts *posts,
-                            struct td_err *err)
+/* a, b: inputs, where they are as they came. */
+static enum td_code run_own_of(struct td_call *c, const struct role *r, const struct td_cuda_posts *posts,
+                               const void *a, const void *b, struct td_err *err)
 {
     struct td_tensor *out;
     struct td_cuda_conv s;
@@ -81,10 +83,14 @@ static enum td_code run_own(struct td_call *c, const struct role *r, const struc
                     r->w < 0 ? &out->shape : &c->in[r->w]->shape,
                     r->y < 0 ? &out->shape : &c->in[r->y]->shape, &s, err));
     s.posts = *posts;
-    return td_cuda_launched(c,
-                            r->own(td_cuda_type_of(out->dtype), &s, c->in[r->a]->data, c->in[r->b]->data,
-                                   out->data, td_cuda_stream_of(c)),
+    return td_cuda_launched(c, r->own(td_cuda_type_of(out->dtype), &s, a, b, out->data, td_cuda_stream_of(c)),
                             err);
+}
+
+static enum td_code run_own(struct td_call *c, const struct role *r, const struct td_cuda_posts *posts,
+                            struct td_err *err)
+{
+    return run_own_of(c, r, posts, c->in[r->a]->data, c->in[r->b]->data, err);
 }
 
 static enum td_code run_with_posts(struct td_call *c, const struct role *r, struct td_err *err)
@@ -184,10 +190,13 @@ static enum td_code prepare_cudnn(const struct td_kernel_query *q, const struct 
         return TD_OK;
     }
     TD_TRY(describe_query(q, r, &s, err));
+    s.posts = td_cuda_posts_wanted(q);
     o->refusal = td_cudnn_plan_make(dnn, r->which, td_cuda_type_of(q->node->out_type[0]), &s, choice, &plan);
     if (o->refusal == NULL) {
         o->state = plan;
         o->state_bytes = td_cudnn_plan_bytes(plan);
+        o->n_posts = td_cudnn_plan_posts(plan)->n;
+        o->swapped = r->w >= 0 ? UINT32_C(1) << r->w : 0;
         o->workspace_bytes = td_cudnn_plan_workspace(plan);
     }
     return TD_OK;
@@ -198,15 +207,42 @@ static void release_cudnn(void *state)
     td_cudnn_plan_free(state);
 }
 
+/* What is part of another tensor may begin anywhere. */
+static bool begin_well(const struct td_call *c, const struct role *r, const struct td_cuda_posts *posts)
+{
+    bool well = td_cudnn_aligned(c->in[r->a]->data) && td_cudnn_aligned(c->in[r->b]->data);
+    for (int i = 0; i < posts->n; i++) {
+        well = well && td_cudnn_aligned(posts->post[i].at);
+    }
+    return well;
+}
+
+/* By our own, which has filters in their order. */
+static enum td_code run_instead(struct td_call *c, const struct role *r, const struct td_cudnn_call *call,
+                                struct td_err *err)
+{
+    if (call->swapped) {
+        TD_TRY(td_cuda_launched(c, td_cudnn_swap_back(c->state, call), err));
+    }
+    return run_own_of(c, r, call->posts, call->swapped && r->w == r->a ? call->workspace : call->a,
+                      call->swapped && r->w == r->b ? call->workspace : call->b, err);
+}
+
 static enum td_code run_cudnn(struct td_call *c, const struct role *r, struct td_err *err)
 {
     struct td_tensor *out;
+    const struct td_cuda_posts posts = td_cuda_posts_with(td_cudnn_plan_posts(c->state), c);
+    struct td_cudnn_call call = {.a = c->in[r->a]->data,
+                                 .b = c->in[r->b]->data,
+                                 .swapped = r->w >= 0 && (c->swapped >> r->w & 1) != 0,
+                                 .posts = &posts,
+                                 .workspace = c->workspace,
+                                 .stream = td_cuda_stream_of(c)};
+    if (!begin_well(c, r, &posts)) {
+        return run_instead(c, r, &call, err);
+    }
     TD_TRY(td_out(c, 0, NULL, &out, err));
-    const struct td_cudnn_call call = {.a = c->in[r->a]->data,
-                                       .b = c->in[r->b]->data,
-                                       .y = out->data,
-                                       .workspace = c->workspace,
-                                       .stream = td_cuda_stream_of(c)};
+    call.y = out->data;
     return td_cudnn_convolve(c->state, &call, err) ? td_err_wrap(err, "%s", c->node->op_name) : TD_OK;
 }
 
@@ -225,23 +261,19 @@ static enum td_code run_cudnn(struct td_call *c, const struct role *r, struct td
 #define ROW(label, ...) TD_CUDA_ROW(label, .types = {{"T", TD_CUDA_FLOATS}}, .competes = true, __VA_ARGS__)
 #define PRODUCT_ROW(op)                                                                                      \
     ROW("conv.cublaslt", .prepare = prepare_product_##op, .release = release_product, .run = run_product_##op)
-#define CUDNN_ROW(label, op, choice)                                                                         \
-    ROW(label, .prepare = prepare_##op##choice, .release = release_cudnn, .run = run_cudnn_##op)
 #define OWN_ROW(op, ...) ROW("conv.cuda", .run = run_own_##op, __VA_ARGS__)
 #define ROWS(op, which, ...)                                                                                 \
     PREPARE(prepare_product_##op, prepare_product(q, &which, o, err))                                        \
-    PREPARE(prepare_##op##0, prepare_cudnn(q, &which, 0, o, err))                                            \
-    PREPARE(prepare_##op##1, prepare_cudnn(q, &which, 1, o, err))                                            \
-    PREPARE(prepare_##op##2, prepare_cudnn(q, &which, 2, o, err))                                            \
+    TD_CUDA_CHOICES(prepare_##op, prepare_cudnn(q, &which, choice, o, err))                                  \
     RUN(run_product_##op, run_product, which)                                                                \
     RUN(run_cudnn_##op, run_cudnn, which)                                                                    \
     RUN(run_own_##op, run_with_posts, which)                                                                 \
-    static const struct td_kernel flat_##op[] = {PRODUCT_ROW(op),                                            \
-                                                 CUDNN_ROW("conv.cudnn", op, 0),                             \
-                                                 CUDNN_ROW("conv.cudnn.2", op, 1),                           \
-                                                 CUDNN_ROW("conv.cudnn.3", op, 2),                           \
-                                                 OWN_ROW(op, __VA_ARGS__),                                   \
-                                                 {.name = NULL}};                                            \
+    static const struct td_kernel flat_##op[] = {                                                            \
+        PRODUCT_ROW(op),                                                                                     \
+        TD_CUDA_CHOICE_ROWS("conv.cudnn", prepare_##op, .types = {{"T", TD_CUDA_FLOATS}},                    \
+                            .release = release_cudnn, .run = run_cudnn_##op),                                \
+        OWN_ROW(op, __VA_ARGS__),                                                                            \
+        {.name = NULL}};                                                                                     \
     static const struct td_kernel solid_##op[] = {                                                           \
         PRODUCT_ROW(op), OWN_ROW(op, __VA_ARGS__), {.name = NULL}};                                          \
     static const struct td_kernel depthwise_##op[] = {OWN_ROW(op, __VA_ARGS__), {.name = NULL}};
