@@ -53,7 +53,7 @@ static inline bool td_step_on_device(enum td_step_mode mode)
     return mode >= TD_STEP_DEVICE;
 }
 
-/* Steps [first, end), or one that is a loop (core/run/stretch.h). */
+/* Steps [first, end), or one that is a loop, or has one in it (core/run/stretch.h). */
 struct td_stretch {
     int first, end;
     bool loop;

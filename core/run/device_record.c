@@ -484,6 +484,7 @@ static enum td_code fill_arena(struct td_frame *f, const struct td_bound_plan *l
     rec->room = &room;
     TD_TRY(td_recorded_inner_open(f->dev, l, r, err));
     TD_TRY(td_recorded_allocate(f, l, r, &rec->plan, &room, err));
+    r->left = room.left;
     TD_TRY(td_homes_place(f, l, r, err));
     TD_TRY(td_recorded_bring(f, r, err));
     TD_TRY(td_recorded_inner_bring(r, err));
