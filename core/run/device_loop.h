@@ -27,7 +27,8 @@
 #include "core/run/device_graph_impl.h"
 #include "core/run/exec.h"
 
-/* Records the loop, or what has it in a branch, r->of, now. *made: it can be run. *never: it cannot, and need not be tried again. */
+/* Records the loop r->of, or what has some in a branch, now. *made: it can be run. *never: it cannot, and
+ * need not be tried again. */
 TD_MUST enum td_code td_device_loop_make(struct td_frame *f, const struct td_bound_plan *l,
                                          struct td_recorded *r, bool *made, bool *never, struct td_err *err);
 /* Launches it until it is over; its inputs are in their places. */

@@ -374,6 +374,60 @@ TEST(runs_at_once_have_branches_of_their_own)
     runs_at_once(text_of(loops, ABOVE("-3") IF("bool")));
 }
 
+/* A size is computed of x's, for so long that somebody looks whether the run is over. */
+static const char *long_sizes(void)
+{
+    static char text[4000];
+    (void)snprintf(text, sizeof text,
+                   "@then " OF_TWO
+                   " -> (u:float, v:float) = [ s = Size {T:type=float; out_type:type=int32} (a)\n"
+                   "c = Cast {SrcT:type=int32; DstT:type=float} (s:output:0)\n"
+                   "d0 = Fill {T:type=float; index_type:type=int32} (int32[1] 512, c:y:0)\n");
+    for (int i = 0; i < 20; i++) {
+        const size_t used = strlen(text);
+        (void)snprintf(text + used, sizeof text - used, "d%d = Softmax" FLOAT "(d%d:%s:0)\n", i + 1, i,
+                       i == 0 ? "output" : "softmax");
+    }
+    const size_t used = strlen(text);
+    (void)snprintf(
+        text + used, sizeof text - used, "%s",
+        "q = Sum {T:type=float; Tidx:type=int32; keep_dims:bool=false} (d20:softmax:0, int32[] 0)\n"
+        "t = Mul" FLOAT "(q:output:0, float[] 3)\n"
+        "e = Cast {SrcT:type=float; DstT:type=int32} (t:z:0)\n"
+        "g = Pack {N:int=2; T:type=int32} (e:y:0, e:y:0)\n"
+        "h = Fill {T:type=float; index_type:type=int32} (g:output:0, float[] 7)\n"
+        "m = AddV2" FLOAT "(h:output:0, a) ] (m:z:0, b)\n"
+        "@else " OF_TWO " -> (u:float, v:float) = [ ] (b, a)\n");
+    return text;
+}
+
+/* The run that binds a branch is cancelled meanwhile: what was left to the host for that is tried again. */
+TEST(a_branch_that_was_cut_short_is_tried_again)
+{
+    const char *const text = text_of(long_sizes(), ABOVE("-3") IF("bool"));
+    td_stop stop = TD_CANCELLED;
+    const struct td_run_opts opts = {.work = {.stop = &stop}};
+    const struct td_shape other = td_shape_matrix(3, 1);
+    struct there d;
+    struct td_device_counts before, after;
+    struct td_tensor out = {0}, in = input(&square, 0);
+    struct td_err err = {0};
+    open_there(&d, text, &(struct td_device_opts){.pinned = MIB, .graph_run = 1});
+    CHECK_OK(ask(&d, &other, 0, &out, &err)); /* so that it is compiled */
+    td_tensor_clear(&out);
+    CHECK_INT(td_callable_run(d.f, &in, &out, &opts, &err), TD_CANCELLED);
+    td_tensor_clear(&in);
+    for (int k = 0; k < RUNS; k++) {
+        td_cuda_device_count(d.device, &before);
+        CHECK_INT(ask(&d, &square, k, &out, &err), TD_OK);
+        td_tensor_clear(&out);
+    }
+    td_cuda_device_count(d.device, &after);
+    CHECK_INT((int)(after.graph_launches - before.graph_launches), 1);
+    CHECK_INT((int)(after.copies[TD_COPY_TO_HOST] - before.copies[TD_COPY_TO_HOST]), 1);
+    (void)close_there(&d);
+}
+
 TEST(a_branch_finds_no_room)
 {
     finds_no_room(text_of(two, ABOVE("-3") IF("bool")), 64 << 10, 768 << 10);
@@ -404,6 +458,7 @@ int main(int argc, char **argv)
     RUN(what_a_loop_in_a_branch_refuses)
     RUN(shapes_change_from_run_to_run)
     RUN(runs_at_once_have_branches_of_their_own)
+    RUN(a_branch_that_was_cut_short_is_tried_again)
     RUN(a_branch_finds_no_room)
     return bad != 0;
 }
