@@ -1,5 +1,6 @@
 /* tests/host_cuda/variables_test.c - variables of recorded plans that somebody else looks at: kernels that
- * judge what is written over (core/run/device_home.h), and loops (core/run/device_loop.h).
+ * judge what is written over (core/run/device_home.h), loops (core/run/device_loop.h); and updates as nodes
+ * (core/compile/pass_update.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/host_cuda/there.h"
@@ -118,7 +119,110 @@ TEST(a_loop_reads_what_each_run_assigns)
     CHECK(c.graph_launches >= MORE);
 }
 
+/* ------------------------------------------------------------------ updates */
+
+/* The text, in which every % is the type. */
+static const char *of_type(const char *format, const char *type)
+{
+    static char text[4000];
+    size_t at = 0;
+    for (const char *c = format; *c != '\0'; c++) {
+        at += (size_t)snprintf(text + at, sizeof text - at, *c == '%' ? "%s" : "%.1s", *c == '%' ? type : c);
+        CHECK(at + 20 < sizeof text);
+    }
+    return text;
+}
+
+/* Variables that the run sets, four of nine numbers; they are updated by `op`, and read. */
+#define VARIABLE(name)                                                                                       \
+    name " = VarHandleOp {dtype:type=%; shape:shape=[9]; shared_name:string='" name "'} ()\n"
+#define SET(e, name, value) e " = AssignVariableOp {dtype:type=%} (" name ", " value ")\n"
+#define SEEN(r, name) r " = ReadVariableOp {dtype:type=%} (" name ", ^e)\n"
+#define UPDATED(op, inputs)                                                                                  \
+    X VARIABLE("v") VARIABLE("m") VARIABLE("u") VARIABLE(                                                    \
+        "w") "d = Cast {SrcT:type=float; DstT:type=%} (x)\n"                                                 \
+             "a = Abs {T:type=%} (d)\nq = Square {T:type=%} (d)\n"                                           \
+             "g = Sub {T:type=%} (q, %[] 0.3)\n" SET("e1", "v", "d") SET("e2", "m", "a") SET(                \
+                 "e3", "u", "q") SET("e4", "w",                                                              \
+                                     "a") "e = " op " (" inputs ", ^e1, ^e2, ^e3, ^e4)\n" SEEN("r1", "v")    \
+                 SEEN("r2", "m") SEEN("r3", "u") SEEN(                                                       \
+                     "r4",                                                                                   \
+                     "w") "c = ConcatV2 {N:int=4; T:type=%; Tidx:type=int32} (r1, r2, r3, r4, int32[] 0)\n"  \
+                          "k = Mul {T:type=%} (c, %[] 1024)\n"                                               \
+                          "r = Cast {SrcT:type=%; DstT:type=float} (k)\n"
+
+/* The numbers are the host's, to the bit; and nothing is brought there but the result. */
+static void updates_there(const char *format)
+{
+    static const char *const types[] = {"float", "double"};
+    const struct td_shape nine = td_shape_vector(9);
+    for (int t = 0; t < 2; t++) {
+        const char *const text = of_type(format, types[t]);
+        struct there here, there;
+        struct td_device_counts c;
+        open_there(&here, text, NULL);
+        open_there_as(&there, text, &(struct td_device_opts){.pinned = MIB, .graph_run = 2}, true);
+        for (int k = 0; k < RUNS; k++) {
+            struct td_tensor want = {0}, got = {0};
+            struct td_err err = {0};
+            CHECK_OK(ask(&here, &nine, k, &want, &err));
+            CHECK_OK(ask(&there, &nine, k, &got, &err));
+            if (!td_tensor_same(&want, &got)) {
+                (void)fprintf(stderr, "%s", text);
+            }
+            CHECK(td_tensor_same(&want, &got));
+            td_tensor_clear(&want);
+            td_tensor_clear(&got);
+        }
+        td_cuda_device_count(there.device, &c);
+        CHECK_INT((long long)c.copies[TD_COPY_TO_HOST], RUNS);
+        (void)close_there(&here);
+        (void)close_there(&there);
+    }
+}
+
+#define APPLY(name) "ResourceApply" name " {T:type=%} "
+#define NESTEROV(name) "ResourceApply" name " {T:type=%; use_nesterov:bool=true} "
+#define STILL(name) "ResourceApply" name " {T:type=%; update_slots:bool=false} "
+
+TEST(a_jobs_variables_are_updated_there)
+{
+    updates_there(UPDATED("AssignAddVariableOp {dtype:type=%}", "v, g"));
+    updates_there(UPDATED("AssignSubVariableOp {dtype:type=%}", "v, g"));
+    updates_there(UPDATED(APPLY("GradientDescent"), "v, %[] 0.3, g"));
+    updates_there(UPDATED(APPLY("Momentum"), "v, m, %[] 0.3, g, %[] 0.9"));
+    updates_there(UPDATED(NESTEROV("Momentum"), "v, m, %[] 0.3, g, %[] 0.9"));
+    updates_there(UPDATED(APPLY("KerasMomentum"), "v, m, %[] 0.3, g, %[] 0.9"));
+    updates_there(UPDATED(NESTEROV("KerasMomentum"), "v, m, %[] 0.3, g, %[] 0.9"));
+    updates_there(UPDATED(APPLY("Adadelta"), "v, m, u, %[] 0.3, %[] 0.9, %[] 0.001, g"));
+    updates_there(UPDATED(APPLY("Adagrad"), "v, m, %[] 0.3, g"));
+    updates_there(UPDATED(STILL("Adagrad"), "v, m, %[] 0.3, g"));
+    updates_there(UPDATED(APPLY("AdagradV2"), "v, m, %[] 0.3, %[] 0.001, g"));
+    updates_there(UPDATED(APPLY("RMSProp"), "v, m, u, %[] 0.3, %[] 0.9, %[] 0.7, %[] 0.001, g"));
+    updates_there(UPDATED(APPLY("CenteredRMSProp"), "v, w, m, u, %[] 0.3, %[] 0.9, %[] 0.7, %[] 1.5, g"));
+#define RATES "%[] 0.81, %[] 0.99, %[] 0.3, %[] 0.9, %[] 0.995, %[] 0.001, g"
+    updates_there(UPDATED(APPLY("Adam"), "v, m, u, " RATES));
+    updates_there(UPDATED(NESTEROV("Adam"), "v, m, u, " RATES));
+}
+
+/* What is of another shape is refused there, too, and does not go over the whole variable. */
+TEST(an_update_of_another_shape_is_refused)
+{
+    static const char *const wrong[] = {UPDATED("AssignAddVariableOp {dtype:type=%}", "v, %[] 2"),
+                                        UPDATED(APPLY("GradientDescent"), "v, g, g")};
+    const struct td_shape nine = td_shape_vector(9);
+    for (int i = 0; i < 2; i++) {
+        struct there d;
+        struct td_tensor out = {0};
+        struct td_err err = {0};
+        open_there_as(&d, of_type(wrong[i], "float"), &recorded, true);
+        CHECK_INT(ask(&d, &nine, 0, &out, &err), TD_INVALID_ARGUMENT);
+        (void)close_there(&d);
+    }
+}
+
 TEST_MAIN(RUN(what_is_judged_and_taken_is_refused_as_it_was)
               RUN(what_is_judged_in_another_shape_is_refused_as_it_was)
                   RUN(what_is_judged_and_read_is_refused_as_it_was)
-                      RUN(what_a_branch_judges_is_refused_as_it_was) RUN(a_loop_reads_what_each_run_assigns))
+                      RUN(what_a_branch_judges_is_refused_as_it_was) RUN(a_loop_reads_what_each_run_assigns)
+                          RUN(a_jobs_variables_are_updated_there) RUN(an_update_of_another_shape_is_refused))
