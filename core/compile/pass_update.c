@@ -49,6 +49,7 @@ static enum td_code put_in_order(struct td_ir *ir, struct td_node *n, int first,
     const int n_before = n->n_control;
     for (int k = first; k < ir->n_nodes; k++) {
         struct td_node *made = ir->nodes[k];
+        made->device = ""; /* the node's is its variables', whose op has no kernel elsewhere */
         if (has_effects(made)) {
             TD_TRY(wait_for(ir, made, before, n_before, err));
         }
