@@ -27,9 +27,10 @@ static bool has_effects(const struct td_node *n)
 static enum td_code wait_for(struct td_ir *ir, struct td_node *n, struct td_node *const *more, int count,
                              struct td_err *err)
 {
-    struct td_node **all = td_arena_alloc(ir->arena, (size_t)(n->n_control + count) + 1, sizeof(void *));
+    struct td_node **all =
+        td_arena_alloc(ir->arena, (size_t)n->n_control + (size_t)count + 1, sizeof(void *));
     if (all == NULL) {
-        return td_no_memory(err, (size_t)(n->n_control + count), "compiler pass");
+        return td_no_memory(err, (size_t)n->n_control + (size_t)count, "compiler pass");
     }
     for (int i = 0; i < n->n_control; i++) {
         all[i] = n->control[i];
