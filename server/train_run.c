@@ -87,6 +87,7 @@ struct process {
 static enum td_code load(struct process *p, const char *dir, struct td_servable **out, struct td_err *err)
 {
     const struct td_servable_opts opts = {.ops = p->engine.ops,
+                                          .alone = true,
                                           .tags = p->o->tags,
                                           .kernels = TD_KERNELS_FAST,
                                           .devices = td_devices_opened(p->devices),

@@ -9,6 +9,7 @@
  * concurrent first calls trace once), never while a plan runs: a run holds a reference to its bound plan.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -341,6 +342,32 @@ static enum td_code add_bound(struct td_callable *f, struct concrete *c, const s
     return TD_OK;
 }
 
+/* Binds anew what was cut, where that is due: after twice as many uses as the last time. The old one stays
+ * where that fails. */
+static struct td_bound_plan *bind_again(struct td_callable *f, struct concrete *c, struct td_bound_plan *old,
+                                        const struct td_tensor *const *in)
+{
+    struct td_err ignored = {0};
+    struct td_bound_plan *b;
+    if (!old->cut || old->uses < old->again) {
+        return old;
+    }
+    old->last_used = f->clock; /* so it is not the one that is dropped */
+    old->again = old->uses < INT_MAX / 2 ? old->uses * 2 : INT_MAX;
+    if (add_bound(f, c, old->plan, in, &b, &ignored)) {
+        return old;
+    }
+    b->uses = old->uses;
+    b->again = old->again;
+    for (int i = c->n_bound - 1; i >= 0; i--) {
+        if (c->bound[i] == old) {
+            drop_bound(c, i);
+        }
+    }
+    atomic_store(&f->bytes, all_bytes(f));
+    return b;
+}
+
 /* Caller holds mu. *out is a reference for the run. */
 static enum td_code find_bound(struct td_callable *f, const struct td_plan *plan,
                                const struct td_tensor *const *in, struct td_bound_plan **out,
@@ -360,8 +387,11 @@ static enum td_code find_bound(struct td_callable *f, const struct td_plan *plan
     }
     if (b == NULL) {
         TD_TRY(add_bound(f, c, plan, in, &b, err));
+    } else {
+        b = bind_again(f, c, b, in);
     }
     c->calls++;
+    b->uses += b->uses < INT_MAX;
     b->last_used = f->clock;
     b->used_ms = td_coarse_ms();
     *out = td_bound_plan_ref(b);

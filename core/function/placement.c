@@ -158,7 +158,8 @@ static void place_bound(const struct td_model_opts *o, const struct td_bound_pla
     const struct td_stretch *recorded = td_stretch_of(b, step);
     if (recorded != NULL && used + 1 < bytes) {
         (void)snprintf(why + used, bytes - used, "%s%s from run %d on", used > 0 ? "; " : "",
-                       recorded->loop ? "goes round on the device"
+                       recorded->loop && b->inner[step]->loop ? "goes round on the device"
+                       : recorded->loop ? "its branch chosen on the device, whose loops go round there,"
                        : b->inner[step] != NULL
                            ? "recorded with its neighbours, its branch chosen on the device,"
                        : there ? "recorded with its neighbours"

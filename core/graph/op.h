@@ -378,6 +378,11 @@ struct td_output_use {
 typedef struct td_node *td_unlist_fn(struct td_emitter *e, const struct td_node *n,
                                      const struct td_output_use *use, struct td_value *to);
 
+/* n, which changes variables where they are, becomes nodes that read them, compute what they become, and
+ * assign them, itself the last of those; or stays as it is. What is added has no control edges yet.
+ * (core/compile/pass_update.c) */
+typedef void td_update_fn(struct td_emitter *e, struct td_node *n);
+
 /* Ops that core makes nodes of, or treats by themselves. One row of the table each at most. */
 enum td_op_role {
     TD_ROLE_NONE,
@@ -419,6 +424,7 @@ struct td_op {
     const struct td_op_channels *channels;
     td_over_slices_fn *over_slices;
     td_apart_fn *apart;
+    td_update_fn *update;
     union {                           /* which one, the role says */
         td_loop_rule_fn *loop_rule;   /* TD_ROLE_RECURRENCE */
         td_group_rule_fn *group_rule; /* TD_ROLE_ATTENTION, TD_ROLE_NORM */

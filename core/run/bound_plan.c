@@ -23,6 +23,7 @@
 #include "core/run/stretch.h"
 #include "core/run/trial.h"
 #include "core/run/variable.h"
+#include "core/base/work.h"
 
 enum { KNOWN_BYTES = 2048 };
 
@@ -119,6 +120,12 @@ static void forget_fakes(struct prop *x, const struct td_step *s)
     }
 }
 
+/* What could not be done may be done by another try. */
+static void note_cut(struct prop *x, enum td_code rc)
+{
+    x->l->cut |= rc == TD_RESOURCE_EXHAUSTED || td_work_cut || td_work_over() != TD_OK;
+}
+
 static bool evaluate(struct prop *x, const struct td_step *s)
 {
     for (int i = 0; i < s->n_in; i++) {
@@ -132,6 +139,7 @@ static bool evaluate(struct prop *x, const struct td_step *s)
     const struct td_lone one = {
         .model = x->p->model, .node = s->node, .rows = s->rows, .n_rows = s->n_rows, .ahead = true};
     if (td_lone_run(&one, x->value, x->made, &ignored)) {
+        note_cut(x, ignored.code);
         forget_fakes(x, s);
         return false;
     }
@@ -182,6 +190,7 @@ static bool choose(struct prop *x, int step, const struct td_target *target)
     struct td_err ignored;
     ignored.code = TD_OK;
     if (td_select_bind(&q, rows, target->device == NULL ? s->n_rows : s->n_device_rows, c, &ignored)) {
+        note_cut(x, ignored.code);
         return false;
     }
     x->l->bytes += c->offer.state_bytes;
@@ -199,7 +208,9 @@ static enum td_step_mode device_mode(enum td_step_mode mode)
 static bool look_inside(struct prop *x, int k)
 {
     const struct td_step *s = &x->p->steps[k];
-    x->l->inner[k] = td_inner_find(x->l, k, x->out);
+    bool cut = false;
+    x->l->inner[k] = td_inner_find(x->l, k, x->out, &cut);
+    x->l->cut |= cut;
     for (int i = 0; x->l->inner[k] != NULL && i < s->n_out; i++) {
         x->l->shape[s->out0 + i] = x->out[i];
     }

@@ -53,7 +53,7 @@ static inline bool td_step_on_device(enum td_step_mode mode)
     return mode >= TD_STEP_DEVICE;
 }
 
-/* Steps [first, end), or one that is a loop (core/run/stretch.h). */
+/* Steps [first, end), or one that is a loop, or has one in it (core/run/stretch.h). */
 struct td_stretch {
     int first, end;
     bool loop;
@@ -76,10 +76,14 @@ struct td_bound_plan {
     struct td_inner **inner;      /* n_steps: what control flow runs (core/run/inner.h); NULL: not bound */
     struct td_stretch *stretches; /* n_stretches, ascending */
     int n_stretches;
-    bool uses_device;          /* some step's mode is a device one, or a loop may go round there */
+    bool uses_device; /* some step's mode is a device one, or a loop may go round there */
+    /* memory or time ran out while it was bound: steps are left to the run, or to the host, for which
+     * another try may do more (core/function/callable.c) */
+    bool cut;
     size_t block_bytes, bytes; /* of a run's block; of the bound plan itself */
     atomic_int refs;
     uint64_t last_used; /* which use of the callable; guarded by its lock, as is */
+    int uses, again;    /* how many; of one that was cut: which of them is to bind it anew */
     int64_t used_ms;    /* when that was, on a clock of some ms (core/function/plan_trim.c) */
     pthread_mutex_t mu;
     struct td_frame *frames; /* idle; guarded by mu */

@@ -53,21 +53,27 @@ static bool is_used_yet(const struct td_exec *x, int v)
     return yes;
 }
 
-int td_call_holds(const struct td_call *c, const struct td_buffer *b)
+int td_device_run_holds(const struct td_device_run *dev, const struct td_buffer *b)
 {
-    const struct td_exec *x = c->step;
-    const struct td_device_run *dev = x->frame->dev;
     int n = 0;
     for (int i = 0; i < dev->weights.n; i++) {
         n += dev->weights.list[i] == b;
     }
     for (int v = 0; v < dev->n_values; v++) {
-        if (dev->at[v].buf == b && is_used_yet(x, v)) {
-            return -1;
-        }
         n += dev->at[v].buf == b;
     }
     return n;
+}
+
+int td_call_holds(const struct td_call *c, const struct td_buffer *b)
+{
+    const struct td_exec *x = c->step;
+    const struct td_device_run *dev = x->frame->dev;
+    bool yet = false;
+    for (int v = 0; v < dev->n_values && !yet; v++) {
+        yet = dev->at[v].buf == b && is_used_yet(x, v);
+    }
+    return yet ? -1 : td_device_run_holds(dev, b);
 }
 
 enum td_code td_call_wait(const struct td_call *c, struct td_err *err)

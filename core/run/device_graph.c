@@ -396,7 +396,8 @@ enum td_code td_device_graph_run(struct td_frame *f, const struct td_bound_plan 
     }
     TD_TRY(made ? TD_OK : make(f, l, r, &made, err));
     if (made) {
-        TD_TRY(launch(f, l, r, !was_made && !r->of.loop, run, err));
+        const bool loop = r->of.loop && l->inner[r->of.first]->loop;
+        TD_TRY(launch(f, l, r, !was_made && !loop, run, err));
         *next = r->of.end;
     }
     return TD_OK;

@@ -107,6 +107,8 @@ TD_MUST enum td_code td_recorded_expect(struct td_frame *f, const struct td_plan
 /* What goes in. *ok: it can be recorded now. */
 TD_MUST enum td_code td_recorded_find(const struct td_frame *f, const struct td_bound_plan *l,
                                       struct td_recorded *r, bool *ok, struct td_err *err);
+/* Whether v was read of a variable that the plan changes: on the host each run finds other bytes. */
+bool td_recorded_changes(const struct td_bound_plan *l, int v);
 /* Where inputs are that have places of their own, from the byte `at` of the arena on, once there is one.
  * Returns the byte behind them. */
 size_t td_recorded_place(const struct td_frame *f, struct td_recorded *r, size_t at);

@@ -69,6 +69,53 @@ static bool is_made_for(const struct td_recorded *r, int v)
     return yes;
 }
 
+/* The value whose bytes v has: what steps of the stretch hand on. */
+static int root_of(const struct td_bound_plan *l, const struct td_stretch *of, int v)
+{
+    for (int k = of->end - 1; k >= of->first; k--) {
+        const struct td_step *s = &l->plan->steps[k];
+        v = td_stretch_runs(l, k) && td_stretch_hands_on(l, k) && s->out0 == v ? s->in[0] : v;
+    }
+    return v;
+}
+
+/* Whether v was read or taken of the variable. */
+static bool is_of(const struct td_bound_plan *l, const struct td_stretch *of, const struct td_obj *variable,
+                  int v)
+{
+    bool yes = false;
+    for (int k = 0; k < of->end && !yes; k++) {
+        const struct td_step *s = &l->plan->steps[k];
+        const int i = v - s->out0;
+        const bool shows = l->mode[k] != TD_STEP_SKIP && i >= 0 && i < s->n_out && i < s->n_in;
+        const enum td_stretch_use use = shows ? td_stretch_use(l, k) : TD_USES_NONE;
+        yes = (use == TD_USES_READ || use == TD_USES_TAKE) && td_stretch_variable(l, k, i) == variable;
+    }
+    return yes;
+}
+
+/* Whether step k judges input i, or control flow in it may. */
+static bool judges(const struct td_bound_plan *l, int k, int i)
+{
+    const struct td_inner *x = l->inner[k];
+    return td_stretch_runs(l, k) &&
+           (x != NULL ? x->n_judges > 0 : i < 32 && (l->choice[k].kernel->judged >> i & 1) != 0);
+}
+
+/* Whether the stretch judges what the variable is before it. */
+static bool is_judged(const struct td_bound_plan *l, const struct td_stretch *of,
+                      const struct td_obj *variable)
+{
+    bool yes = false;
+    for (int k = of->first; k < of->end && !yes; k++) {
+        const struct td_step *s = &l->plan->steps[k];
+        for (int i = 0; i < s->n_in && !yes; i++) {
+            yes = judges(l, k, i) && is_of(l, of, variable, root_of(l, of, s->in[i]));
+        }
+    }
+    return yes;
+}
+
 static struct td_variable *variable_of(const struct td_bound_plan *l, int assign)
 {
     const struct td_obj *o = td_stretch_variable(l, assign, 0);
@@ -90,7 +137,10 @@ enum td_code td_homes_find(const struct td_bound_plan *l, struct td_recorded *r,
         const int made = l->plan->steps[k].in[1], taken = is_made_for(r, made) ? -1 : taken_for(l, of, k);
         if (variable != NULL && td_shape_count(&l->shape[made]) > 0 && is_made(l, of, made)) {
             r->homes[r->n_homes++] =
-                (struct td_recorded_home){.variable = variable, .taken = taken, .made = made};
+                (struct td_recorded_home){.variable = variable,
+                                          .taken = taken,
+                                          .made = made,
+                                          .judged = is_judged(l, of, td_stretch_variable(l, k, 0))};
         }
     }
     return TD_OK;
@@ -172,14 +222,19 @@ static enum td_code place(struct td_frame *f, const struct td_bound_plan *l, str
     const int v = home->made;
     struct td_tensor like = {.dtype = l->plan->dtype[v], .device = dev->device, .shape = l->shape[v]};
     if (home->taken >= 0 && dev->only_there[home->taken]) {
-        like = dev->at[home->taken];
+        td_tensor_ref(&like, &dev->at[home->taken]);
     }
-    td_variable_make_home(home->variable, &like, &home->there);
+    td_variable_make_home(home->variable, &like, dev, &home->there);
+    td_tensor_clear(&like);
     if (home->there.buf == NULL) {
-        TD_TRY(td_device_run_make(dev, like.dtype, &like.shape, &like, err));
+        TD_TRY(td_device_run_make(dev, l->plan->dtype[v], &l->shape[v], &like, err));
         td_buffer_off_stream(like.buf);
-        td_variable_make_home(home->variable, &like, &home->there);
+        td_variable_make_home(home->variable, &like, dev, &home->there);
         td_tensor_clear(&like);
+    }
+    if (home->judged) {
+        TD_TRY(td_device_run_make(dev, l->plan->dtype[v], &l->shape[v], &home->aside, err));
+        td_buffer_off_stream(home->aside.buf);
     }
     return TD_OK;
 }
@@ -204,6 +259,10 @@ enum td_code td_homes_record(struct td_frame *f, struct td_recorded *r, struct t
     for (int i = 0; i < r->n_homes; i++) {
         const struct td_recorded_home *home = &r->homes[i];
         struct td_tensor *made = &f->dev->at[home->made];
+        if (home->judged) {
+            TD_TRY(d->copy(d, stream, TD_COPY_ON_DEVICE, home->aside.data, home->there.data,
+                           td_tensor_bytes(&home->aside), err));
+        }
         if (home->taken < 0 || made->data == home->there.data) {
             continue; /* in the second case: the value that was taken, as it is */
         }
@@ -217,8 +276,37 @@ enum td_code td_homes_record(struct td_frame *f, struct td_recorded *r, struct t
     return TD_OK;
 }
 
+static void judge_aside(const struct td_recorded *r, const struct td_recorded *in)
+{
+    for (int i = 0; i < in->n_judges; i++) {
+        const struct td_recorded_judge *j = &in->judges[i];
+        for (int k = 0; k < j->step->n_in; k++) {
+            const struct td_recorded_home *home = j->in[k].buf != NULL ? find(r, j->in[k].buf) : NULL;
+            if (home != NULL && home->judged) {
+                j->in[k].buf = home->aside.buf;
+                j->in[k].data = home->aside.data;
+            }
+        }
+    }
+    for (int i = 0; i < in->n_inner; i++) {
+        for (int p = 0; p < in->inner[i].of->n; p++) {
+            judge_aside(r, &in->inner[i].part[p].rec);
+        }
+    }
+}
+
+void td_homes_judge_aside(const struct td_recorded *r)
+{
+    if (r->n_homes > 0) {
+        judge_aside(r, r);
+    }
+}
+
 void td_homes_drop(struct td_recorded *r)
 {
+    for (int i = 0; i < r->n_homes; i++) {
+        td_tensor_clear(&r->homes[i].aside);
+    }
     td_free(r->homes);
     r->homes = NULL;
     r->n_homes = 0;

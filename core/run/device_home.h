@@ -9,6 +9,9 @@
  * assignment itself copies the new one, from the arena, when nobody does. Either way it is there in the next
  * run, for this recording and for those that read it, of this plan and of others.
  *
+ * What kernels judge (core/run/device_faults.h) is looked at when the recording is done, and its home written
+ * over: the recorded steps put the old value aside for that.
+ *
  * A recording that writes a home is launched only by a run that has taken the variable, and while nobody else
  * holds what lies there; what the run itself has read of it is used up when the stretch ends.
  *
@@ -23,6 +26,8 @@ struct td_recorded_home {
     int taken, made;              /* values: what is taken of it, -1: nothing is; and what it is assigned */
     struct td_tensor there;       /* without a reference: the variable has it */
     int held;                     /* how many references the run has */
+    bool judged;                  /* some kernel may judge what lies there */
+    struct td_tensor aside;       /* that, at every launch's end; buf NULL: it is not judged */
 };
 
 /* Which variables of the stretch have one. */
@@ -38,6 +43,8 @@ TD_MUST enum td_code td_homes_record(struct td_frame *f, struct td_recorded *r, 
 /* Whether all that a launch writes may be written now: then the run holds it. */
 TD_MUST enum td_code td_homes_enter(struct td_frame *f, const struct td_bound_plan *l, struct td_recorded *r,
                                     bool *free, struct td_err *err);
+/* What is recorded finds what it judges aside, where that lies at a home. */
+void td_homes_judge_aside(const struct td_recorded *r);
 void td_homes_drop(struct td_recorded *r);
 
 #endif

@@ -16,10 +16,13 @@ enum td_code td_device_loop_make(struct td_frame *f, const struct td_bound_plan 
                                  bool *made, bool *never, struct td_err *err)
 {
     struct td_err why = {0};
-    *made = *never = false;
-    TD_TRY(td_device_run_stream(f->dev, err));
     const uint32_t least = (uint32_t)l->inner[r->of.first]->levels;
     r->rounds = least > FIRST_ROUNDS ? least : FIRST_ROUNDS;
+    if (!l->inner[r->of.first]->loop) {
+        return td_recorded_make(f, l, r, made, never, err);
+    }
+    *made = *never = false;
+    TD_TRY(td_device_run_stream(f->dev, err));
     const enum td_code rc = td_recorded_loop_record(f, l, r, &why);
     if (rc == TD_OK) {
         td_buffer_off_stream(r->arena); /* whoever drops it has waited for what used it */

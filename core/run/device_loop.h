@@ -1,5 +1,5 @@
-/* core/run/device_loop.h - a While that goes round on the device: condition and body are recorded once, and
- * the device itself sees when it is over.
+/* core/run/device_loop.h - a While that goes round on the device, or an If or Case whose branches have some:
+ * all is recorded once, and the device itself sees when it is over.
  *
  *   recording   condition -> [ body -> what is carried, to its places -> condition ]* while it is true
  *
@@ -27,7 +27,8 @@
 #include "core/run/device_graph_impl.h"
 #include "core/run/exec.h"
 
-/* Records the loop r->of now. *made: it can be run. *never: it cannot, and need not be tried again. */
+/* Records the loop r->of, or what has some in a branch, now. *made: it can be run. *never: it cannot, and
+ * need not be tried again. */
 TD_MUST enum td_code td_device_loop_make(struct td_frame *f, const struct td_bound_plan *l,
                                          struct td_recorded *r, bool *made, bool *never, struct td_err *err);
 /* Launches it until it is over; its inputs are in their places. */

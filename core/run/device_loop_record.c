@@ -173,18 +173,19 @@ enum td_code td_recorded_loop_step(struct td_frame *f, const struct td_bound_pla
 
 /* ------------------------------------------------------------------ by itself */
 
-/* Input i is a weight that no round changes. */
-static bool is_weight(const struct td_frame *f, const struct td_recorded *r, int i)
+/* Input i is a weight that no round changes, nor another step of the plan. */
+static bool is_weight(const struct td_frame *f, const struct td_bound_plan *l, const struct td_recorded *r,
+                      int i)
 {
     const struct td_device_run *dev = f->dev;
     const int v = r->in[i].v;
     const struct td_tensor *slot = &f->slots[v];
     return r->inner[0].of->from[i] == i && dev->lasts[v] && !dev->only_there[v] && slot->buf != NULL &&
-           td_tensor_bytes(slot) > 0;
+           td_tensor_bytes(slot) > 0 && (td_stretch_is_fixed(l, v) || !td_recorded_changes(l, v));
 }
 
-static enum td_code find_inputs(const struct td_frame *f, struct td_recorded *r, const struct td_step *s,
-                                struct td_err *err)
+static enum td_code find_inputs(const struct td_frame *f, const struct td_bound_plan *l,
+                                struct td_recorded *r, const struct td_step *s, struct td_err *err)
 {
     r->in = td_calloc((size_t)s->n_in, sizeof *r->in);
     r->out = td_calloc((size_t)s->n_out, sizeof *r->out);
@@ -194,7 +195,7 @@ static enum td_code find_inputs(const struct td_frame *f, struct td_recorded *r,
     for (int i = 0; i < s->n_in; i++) {
         struct td_recorded_source *in = &r->in[r->n_in++];
         in->v = s->in[i];
-        in->from = is_weight(f, r, i) ? TD_FROM_WEIGHT : TD_FROM_GIVEN;
+        in->from = is_weight(f, l, r, i) ? TD_FROM_WEIGHT : TD_FROM_GIVEN;
     }
     return TD_OK;
 }
@@ -239,7 +240,7 @@ static enum td_code make(struct td_frame *f, const struct td_bound_plan *l, stru
     const struct td_step *s = &l->plan->steps[r->of.first];
     struct td_recorded_room room = {0};
     TD_TRY(td_recorded_inner_open(f->dev, l, r, err));
-    TD_TRY(find_inputs(f, r, s, err));
+    TD_TRY(find_inputs(f, l, r, s, err));
     TD_TRY(td_recorded_allocate(f, l, r, NULL, &room, err));
     r->left = room.left;
     TD_TRY(take_places(f, r, err));

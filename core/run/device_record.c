@@ -36,8 +36,7 @@ static const struct td_obj *variable_of(const struct td_bound_plan *l, int v)
     return variable;
 }
 
-/* Whether v was read of a variable that the plan changes: on the host each run finds other bytes. */
-static bool changes(const struct td_bound_plan *l, int v)
+bool td_recorded_changes(const struct td_bound_plan *l, int v)
 {
     const struct td_plan *p = l->plan;
     const struct td_obj *variable = variable_of(l, v);
@@ -75,7 +74,9 @@ static enum td_recorded_from source_of(const struct td_frame *f, const struct td
         return wanders(r, v) ? TD_FROM_GIVEN : TD_FROM_THERE;
     }
     const bool weight = dev->lasts[v] && slot->buf != NULL && td_tensor_bytes(slot) > 0;
-    return weight && (fixed || !changes(l, v)) ? TD_FROM_WEIGHT : fixed ? TD_FROM_FIXED : TD_FROM_GIVEN;
+    return weight && (fixed || !td_recorded_changes(l, v)) ? TD_FROM_WEIGHT
+           : fixed                                         ? TD_FROM_FIXED
+                                                           : TD_FROM_GIVEN;
 }
 
 /* A value that the stretch reads and does not make. False: it cannot be recorded. */
@@ -517,10 +518,12 @@ static enum td_code fill_arena(struct td_frame *f, const struct td_bound_plan *l
     rec->room = &room;
     TD_TRY(td_recorded_inner_open(f->dev, l, r, err));
     TD_TRY(td_recorded_allocate(f, l, r, &rec->plan, &room, err));
+    r->left = room.left;
     TD_TRY(td_homes_place(f, l, r, err));
     TD_TRY(td_recorded_bring(f, r, err));
     TD_TRY(td_recorded_inner_bring(r, err));
     TD_TRY(record_steps(f, l, rec, err));
+    td_homes_judge_aside(r);
     return note_results(f, l, r, err);
 }
 

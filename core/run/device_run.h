@@ -79,7 +79,9 @@ TD_MUST enum td_code td_call_enter(const struct td_call *c, struct td_err *err);
 TD_MUST enum td_code td_call_hold(const struct td_call *c, const struct td_tensor *t, struct td_err *err);
 /* A point behind all that the run has queued: *out is new, of the device. */
 TD_MUST enum td_code td_call_event(const struct td_call *c, struct td_event **out, struct td_err *err);
-/* How many references to b the run of c has; -1: some value that lies there is used yet. */
+/* How many references to b a run has. */
+int td_device_run_holds(const struct td_device_run *dev, const struct td_buffer *b);
+/* The same of the run of c; -1: some value that lies there is used yet. */
 int td_call_holds(const struct td_call *c, const struct td_buffer *b);
 /* Which run that is, among those on their way. */
 const void *td_call_run_there(const struct td_call *c);

@@ -6,6 +6,7 @@
 #include "core/base/device.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "core/graph/attr.h"
 #include "core/graph/graph.h"
 #include "core/run/device_faults.h"
@@ -256,7 +257,17 @@ static enum td_code check(const struct td_bound_plan *l, const struct td_step *s
     return TD_OK;
 }
 
-struct td_inner *td_inner_find(const struct td_bound_plan *l, int k, struct td_shape *out)
+/* Whether it was memory or time that was wanting, in what was bound, too. */
+static bool is_cut(const struct td_inner *x, enum td_code rc)
+{
+    bool cut = rc == TD_RESOURCE_EXHAUSTED || td_work_cut || td_work_over() != TD_OK;
+    for (int p = 0; x != NULL && x->bound != NULL && p < x->n; p++) {
+        cut |= x->bound[p] != NULL && x->bound[p]->cut;
+    }
+    return cut;
+}
+
+struct td_inner *td_inner_find(const struct td_bound_plan *l, int k, struct td_shape *out, bool *cut)
 {
     const struct td_step *s = &l->plan->steps[k];
     struct td_inner *x = NULL;
@@ -275,6 +286,7 @@ struct td_inner *td_inner_find(const struct td_bound_plan *l, int k, struct td_s
     rc = rc ? rc : check(l, s, x, &why);
     if (rc) {
         td_log(TD_LOG_DEBUG, NULL, "%s is not decided on the device: %s", TD_NODE_STR(s->node), why.msg);
+        *cut = is_cut(x, rc);
         td_inner_free(x);
         return NULL;
     }

@@ -30,8 +30,9 @@ struct td_inner {
 };
 
 /* What step k of l, whose inputs' shapes are known as far as they will be, runs, and the shapes of its
- * results (out [n_out]). NULL: it is no such step, or cannot be recorded, and out is as it was. */
-struct td_inner *td_inner_find(const struct td_bound_plan *l, int k, struct td_shape *out);
+ * results (out [n_out]). NULL: it is no such step, or cannot be recorded, and out is as it was; *cut: for
+ * want of memory or time. */
+struct td_inner *td_inner_find(const struct td_bound_plan *l, int k, struct td_shape *out, bool *cut);
 void td_inner_free(struct td_inner *x); /* accepts NULL */
 
 #endif

@@ -40,6 +40,7 @@ struct td_model_opts {
     bool log_placement;                   /* a line for each node of a callable when it is compiled */
     size_t cache_bytes;                   /* plans of all callables; 0: 64 MiB */
     int retrace_warn;                     /* log a callable that traced more often; 0: 8 */
+    bool alone;                           /* no two runs of it are ever under way at once: a training job's */
     const struct td_precision *precision; /* of products with weights; NULL: as the graph says. Counted */
 };
 

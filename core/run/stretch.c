@@ -131,7 +131,7 @@ static int walk(const struct td_bound_plan *l, struct td_stretch *out)
     for (int k = 0; k < l->plan->n_steps;) {
         int launches;
         struct td_stretch s = longest(l, k, &launches);
-        if (l->inner[k] != NULL && l->inner[k]->loop) {
+        if (l->inner[k] != NULL && l->inner[k]->n_loops > 0) {
             s = (struct td_stretch){.first = k, .end = k + 1, .loop = true};
         }
         if (l->mode[k] != TD_STEP_SKIP && (launches >= 2 || s.loop)) {

@@ -11,8 +11,8 @@
  * take are done before the launch, those that assign behind it. So a stretch ends before a variable is read,
  * taken or assigned that one of its steps assigns.
  *
- * A loop is one by itself (core/run/device_loop.h). An If or Case with a loop in it is in none, but where a
- * loop has it: nobody could end that.
+ * A loop is one by itself (core/run/device_loop.h), and so is an If or Case with a loop in it, unless a loop
+ * has it: nobody could end a longer one.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_RUN_STRETCH_H

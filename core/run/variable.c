@@ -114,24 +114,32 @@ static bool may_live(const struct td_tensor *at, const struct td_tensor *like)
            at->buf->bytes == td_tensor_bytes(like) && !td_buffer_is_gone(at->buf);
 }
 
-void td_variable_make_home(struct td_variable *v, const struct td_tensor *like, struct td_tensor *home)
+static bool is_held(const struct td_buffer *b, int times)
+{
+    return atomic_load_explicit(&b->refs, memory_order_acquire) == times;
+}
+
+/* Whether *at, which one has a reference to beside the run, may be home. */
+static bool may_be_home(const struct td_tensor *at, const struct td_tensor *like,
+                        const struct td_device_run *dev)
+{
+    return may_live(at, like) && is_held(at->buf, 1 + td_device_run_holds(dev, at->buf));
+}
+
+void td_variable_make_home(struct td_variable *v, const struct td_tensor *like,
+                           const struct td_device_run *dev, struct td_tensor *home)
 {
     pthread_mutex_lock(&v->mu);
     if (!may_live(&v->home, like)) {
         td_tensor_clear(&v->home);
-        if (may_live(&v->there, like)) {
+        if (may_be_home(&v->there, like, dev)) {
             td_tensor_ref(&v->home, &v->there);
-        } else if (may_live(like, like)) {
+        } else if (may_be_home(like, like, dev)) {
             td_tensor_ref(&v->home, like);
         }
     }
     *home = v->home;
     pthread_mutex_unlock(&v->mu);
-}
-
-static bool is_held(const struct td_buffer *b, int times)
-{
-    return atomic_load_explicit(&b->refs, memory_order_acquire) == times;
 }
 
 struct td_buffer *td_variable_hold_home(struct td_variable *v, const struct td_tensor *home, int held)

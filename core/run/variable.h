@@ -24,6 +24,8 @@
 #include "core/graph/op.h"
 #include "core/run/model.h"
 
+struct td_device_run;
+
 struct td_variable {
     struct td_obj obj;
     pthread_mutex_t mu;
@@ -77,8 +79,11 @@ TD_MUST enum td_code td_in_made_variable(const struct td_call *c, int i, struct 
                                          struct td_err *err);
 
 /* Its home on like's device, for values like that: the one that it has, or where it lies there, else *like
- * itself where that has bytes. *home is borrowed, for as long as it is that; buf NULL: it has none. */
-void td_variable_make_home(struct td_variable *v, const struct td_tensor *like, struct td_tensor *home);
+ * itself where that has bytes. None of them becomes it where anybody has a reference to its bytes but the
+ * variable, the caller and the run of `dev`: they may be another variable's, too. *home is borrowed, for as
+ * long as it is that; buf NULL: it has none. */
+void td_variable_make_home(struct td_variable *v, const struct td_tensor *like,
+                           const struct td_device_run *dev, struct td_tensor *home);
 /* A reference to it, where it is that yet and nobody holds it but the variable, and the caller `held` times;
  * else NULL. */
 struct td_buffer *td_variable_hold_home(struct td_variable *v, const struct td_tensor *home, int held);

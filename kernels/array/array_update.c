@@ -71,6 +71,7 @@ const struct td_op td_ops_array_update[] = {
     {.name = "XlaDynamicUpdateSlice",
      .sig = "(input:T, update:T, indices:Tindices) -> (output:T) {T:type; Tindices:type}",
      .host_in = 4,
+     .unjudged = 4,
      .infer = update_infer,
      .kernels = TD_KERNEL("dynamic_update_slice.cpu", update_run, {"T", TD_SET_COPYABLE},
                           {"Tindices", TD_SET_INDEX})},

@@ -18,7 +18,8 @@ endfunction()
 td_cuda_room(base ROWS cells cublaslt cudnn cudnn_conv describe device device_graph device_restart indices libraries made made_files nccl nvrtc pinned posts
   shared_object steps
   KERNELS border combine loop posts ranks refuse runtime sort swap)
-td_cuda_room(array FAMILIES cast gather move partition pick ramp select unique where ROWS diagonal scatter segment slice view)
+td_cuda_room(array FAMILIES cast gather move partition pick ramp select unique where ROWS diagonal scatter segment slice view
+  KERNELS picked)
 td_cuda_room(math FAMILIES arg bins classes clip complex cross elementwise fft matmul random reduce scan search
   special top ROWS einsum KERNELS integers reduce_integers)
 td_cuda_room(linalg FAMILIES eigen factor qr svd triangle KERNELS least)

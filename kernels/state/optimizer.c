@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include "core/run/variable.h"
+#include "kernels/state/update_nodes.h"
 
 #define MAX_VARS 4
 #define MAX_SCALARS 8
@@ -498,10 +499,10 @@ ROW_RUNS(centered_rmsprop)
 #define WIDE (TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE))
 #define NO_BF16(set) ((set) & ~TD_BIT(TD_BFLOAT16))
 
-#define BY_HANDLE(opname, S, fn, set)                                                                        \
+#define BY_HANDLE(opname, S, fn, set, ...)                                                                   \
     {                                                                                                        \
         .name = "ResourceApply" opname, .sig = S("resource", "grad:T", "T:type; ", "()"),                    \
-        .flags = TD_OP_STATEFUL, .kernels = TD_KERNEL("optimizer.cpu", fn, {"T", set})                       \
+        .flags = TD_OP_STATEFUL, .kernels = TD_KERNEL("optimizer.cpu", fn, {"T", set}), __VA_ARGS__          \
     }
 #define BY_REF(opname, S, fn, set)                                                                           \
     {                                                                                                        \
@@ -520,18 +521,18 @@ ROW_RUNS(centered_rmsprop)
         .sig = S("Ref(T)", "grad:T, indices:Tindices", "T:type; Tindices:type; ", "(out:Ref(T))"),           \
         .flags = TD_OP_NO_FOLD, .kernels = TD_KERNEL("optimizer.cpu", fn, {"T", set})                        \
     }
-#define DENSE(opname, S, fn, set) BY_HANDLE(opname, S, fn, set), BY_REF(opname, S, fn, set)
+#define DENSE(opname, S, fn, set, ...) BY_HANDLE(opname, S, fn, set, __VA_ARGS__), BY_REF(opname, S, fn, set)
 #define ROWS(opname, S, fn, set) ROWS_BY_HANDLE(opname, S, fn, set), ROWS_BY_REF(opname, S, fn, set)
 
 const struct td_op td_ops_optimizer[] = {
-    DENSE("GradientDescent", SIG_DESCENT, descent_run, ALL),
+    DENSE("GradientDescent", SIG_DESCENT, descent_run, ALL, .update = td_update_descent),
     DENSE("ProximalGradientDescent", SIG_PROX_DESCENT, proximal_descent_run, WIDE),
     ROWS("ProximalGradientDescent", SIG_PROX_DESCENT_ROWS, proximal_descent_rows, WIDE),
-    DENSE("Adadelta", SIG_ADADELTA, adadelta_run, ALL),
+    DENSE("Adadelta", SIG_ADADELTA, adadelta_run, ALL, .update = td_update_adadelta),
     ROWS("Adadelta", SIG_ADADELTA, adadelta_rows, ALL),
-    DENSE("Adagrad", SIG_ADAGRAD, adagrad_run, ALL),
+    DENSE("Adagrad", SIG_ADAGRAD, adagrad_run, ALL, .update = td_update_adagrad),
     ROWS("Adagrad", SIG_ADAGRAD, adagrad_rows, ALL),
-    DENSE("AdagradV2", SIG_ADAGRAD_V2, adagrad_v2_run, ALL),
+    DENSE("AdagradV2", SIG_ADAGRAD_V2, adagrad_v2_run, ALL, .update = td_update_adagrad_v2),
     ROWS("AdagradV2", SIG_ADAGRAD_V2, adagrad_v2_rows, ALL),
     DENSE("AdagradDA", SIG_ADAGRAD_DA, adagrad_da_run, WIDE),
     ROWS("AdagradDA", SIG_ADAGRAD_DA, adagrad_da_rows, WIDE),
@@ -541,16 +542,16 @@ const struct td_op td_ops_optimizer[] = {
     ROWS("Ftrl", SIG_FTRL, ftrl_rows, REALS),
     DENSE("FtrlV2", SIG_FTRL_V2, ftrl_v2_run, REALS),
     ROWS("FtrlV2", SIG_FTRL_V2, ftrl_v2_rows, REALS),
-    DENSE("Momentum", SIG_MOMENTUM, momentum_run, ALL),
+    DENSE("Momentum", SIG_MOMENTUM, momentum_run, ALL, .update = td_update_momentum),
     ROWS("Momentum", SIG_MOMENTUM, momentum_rows, ALL),
-    BY_HANDLE("KerasMomentum", SIG_MOMENTUM, keras_momentum_run, ALL),
+    BY_HANDLE("KerasMomentum", SIG_MOMENTUM, keras_momentum_run, ALL, .update = td_update_keras_momentum),
     ROWS_BY_HANDLE("KerasMomentum", SIG_MOMENTUM, keras_momentum_rows, ALL),
-    DENSE("Adam", SIG_ADAM, adam_run, ALL),
+    DENSE("Adam", SIG_ADAM, adam_run, ALL, .update = td_update_adam),
     BY_HANDLE("AdamWithAmsgrad", SIG_AMSGRAD, amsgrad_run, REALS),
     DENSE("AdaMax", SIG_ADAMAX, adamax_run, NO_BF16(REALS)),
-    DENSE("RMSProp", SIG_RMSPROP, rmsprop_run, ALL),
+    DENSE("RMSProp", SIG_RMSPROP, rmsprop_run, ALL, .update = td_update_rmsprop),
     ROWS("RMSProp", SIG_RMSPROP, rmsprop_rows, NO_BF16(ALL)),
-    DENSE("CenteredRMSProp", SIG_CENTERED, centered_rmsprop_run, ALL),
+    DENSE("CenteredRMSProp", SIG_CENTERED, centered_rmsprop_run, ALL, .update = td_update_centered_rmsprop),
     ROWS("CenteredRMSProp", SIG_CENTERED, centered_rmsprop_rows, NO_BF16(ALL)),
     DENSE("AddSign", SIG_ADD_SIGN, add_sign_run, REALS),
     DENSE("PowerSign", SIG_POWER_SIGN, power_sign_run, REALS),

@@ -17,6 +17,7 @@
 #include "kernels/cpu/accumulate.h"
 #include "kernels/formula/formula.h"
 #include "kernels/ops.h"
+#include "kernels/state/update_nodes.h"
 
 /* TensorFlow's shared_name of a variable that has no name of its own. */
 #define ANONYMOUS_NAME "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
@@ -471,10 +472,12 @@ const struct td_op td_ops_state[] = {
     {.name = "AssignAddVariableOp",
      .sig = "(resource:resource, value:dtype) -> () {dtype:type}",
      .flags = TD_OP_STATEFUL,
+     .update = td_update_add,
      .kernels = TD_KERNEL("variable_update.cpu", assign_add_run, VAR_TYPES)},
     {.name = "AssignSubVariableOp",
      .sig = "(resource:resource, value:dtype) -> () {dtype:type}",
      .flags = TD_OP_STATEFUL,
+     .update = td_update_sub,
      .kernels = TD_KERNEL("variable_update.cpu", assign_sub_run, VAR_TYPES)},
     {.name = "VarIsInitializedOp",
      .sig = "(resource:resource) -> (is_initialized:bool) {}",

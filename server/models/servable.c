@@ -290,7 +290,8 @@ static enum td_code load(struct td_servable *s, const struct td_servable_opts *o
                                  .scratch_quota = o->scratch_quota,
                                  .device = devices.n > 0 ? devices.at[0] : NULL,
                                  .no_soft_placement = o->no_soft_placement,
-                                 .log_placement = o->log_placement};
+                                 .log_placement = o->log_placement,
+                                 .alone = o->alone};
     enum td_code rc = precision_of(s, o, &precision, err);
     opts.precision = precision;
     rc = rc ? rc : td_model_new(&opts, s->model->arena, s->model->graph, s->model->lib, &s->engine, err);
@@ -343,6 +344,7 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
                                         .passes_off = s->passes_off,
                                         .devices = opts->devices,
                                         .no_soft_placement = opts->no_soft_placement,
+                                        .alone = opts->alone,
                                         .pool = opts->pool,
                                         .upload = td_upload_ref(opts->upload)};
     s->account = td_account_open_free();

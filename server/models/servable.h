@@ -30,6 +30,7 @@ struct td_servable_opts {
     const char *passes_off;
     struct td_devices_list devices;        /* that it may run on (server/models/replicas.h) */
     bool no_soft_placement, log_placement; /* as in core/run/model.h */
+    bool alone;                            /* likewise */
     const struct td_precision *precision;  /* counts in place of the version's file; NULL: the file's */
     struct td_thread_pool *pool; /* that a load may borrow from, lasting as timings do; NULL: none */
     /* whose configuration counts in place of config.pbtxt (held while loaded); NULL: none */

@@ -2,7 +2,8 @@
  *
  * A slot holds its values from add to take, or to the next run's begin. What the group reads and writes
  * lies in buffers that the run's stream frees: take has that stream wait for the sum before. Of a run that
- * failed in between, begin waits for the group, and nothing else uses them.
+ * failed in between, begin waits for the group, and nothing else uses them. Bytes of no stream, such as
+ * those of what is recorded, stay that as long as somebody else has them: who lets go last has waited.
  *
  * Values of the host are sent, and their sums brought, on a stream of this file's, which is waited for:
  * these are few, or of a run that failed.
@@ -83,13 +84,21 @@ static size_t bytes_of(const struct slot *s)
     return (size_t)s->n * td_dtype_size(s->dtype);
 }
 
+/* Whoever frees b does that in the order of stream; NULL: all that used it is done. */
+static void hand_over(struct td_buffer *b, struct td_stream *stream)
+{
+    if (b->stream != NULL || td_buffer_unique(b)) {
+        b->stream = stream;
+    }
+}
+
 /* Frees what it holds in the order of stream; NULL: all that used it is done. */
 static void leave(struct slot *s, struct td_stream *stream)
 {
     struct td_buffer *const both[] = {s->from, s->to};
     for (int i = 0; i < 2; i++) {
         if (both[i] != NULL) {
-            both[i]->stream = stream;
+            hand_over(both[i], stream);
             td_buffer_unref(both[i]);
         }
     }
@@ -131,6 +140,7 @@ static enum td_code place(const struct td_device_sums *x, struct slot *s, struct
         return TD_OK; /* it was tried before */
     }
     if (td_buffer_unique(s->from)) {
+        hand_over(s->from, stream);
         s->to = td_buffer_ref(s->from);
         s->sum = s->data;
         return TD_OK;

@@ -247,6 +247,105 @@ TEST(a_device_without_conditional_nodes_leaves_it_to_the_host)
     }
 }
 
+/* ------------------------------------------------------------------ loops in branches */
+
+#define COUNTS "(i:int32, a:float, b:float)"
+#define BELOW(n) "@go" n " " COUNTS " -> (c:bool) = [ c = Less {T:type=int32} (i, int32[] " n ") ] (c:z:0)\n"
+#define WHILE(name, cond, body, a)                                                                           \
+    name " = StatelessWhile {T:list(type)=[int32,float,float]; cond:string='" cond "'; body:string='" body   \
+         "'} (int32[] 0, " a ", b)\n"
+static const char loops[] = BELOW("5") BELOW("2")
+    BELOW("0") "@body " COUNTS " -> (j:int32, u:float, v:float) = [ "
+               "j = AddV2 {T:type=int32} (i, int32[] 1)\nt = Tanh" FLOAT "(a)\nu = Sub" FLOAT "(b, t:y:0) ] "
+               "(j:z:0, u:z:0, b)\n"
+               "@more " COUNTS
+               " -> (j:int32, u:float, v:float) = [ j = AddV2 {T:type=int32} (i, int32[] 1)\n" WHILE(
+                   "w", "@go2", "@body",
+                   "a") "u = Mul" FLOAT "(w:output:1, float[] 0.5) ] (j:z:0, b, u:z:0)\n"
+                        /* steps, a loop, steps, one with a loop in it, steps */
+                        "@then " OF_TWO " -> (u:float, v:float) = [ t = AddV2" FLOAT "(a, b)\n" WHILE(
+                            "w", "@go5", "@body",
+                            "t:z:0") "s = Mul" FLOAT
+                                     "(w:output:1, float[] 0.25)\n" WHILE(
+                                         "x", "@go2", "@more",
+                                         "s:z:0") "z = Abs" FLOAT "(x:output:2) ] (z:y:0, s:z:0)\n"
+                                                  "@none " OF_TWO " -> (u:float, v:float) = [ " WHILE(
+                                                      "w", "@go0", "@body",
+                                                      "a") "] (w:output:1, b)\n"
+                                                           "@else " OF_TWO
+                                                           " -> (u:float, v:float) = [ t = Neg" FLOAT
+                                                           "(a) ] (t:y:0, b)\n";
+
+/* That no round and no branch is the host's: beside the results each launch says whether it is over. */
+static void goes_there(const char *functions, const char *graph)
+{
+    const struct td_device_counts c = same_there(text_of(functions, graph), &square,
+                                                 &(struct td_device_opts){.pinned = MIB, .graph_run = 1});
+    const uint64_t others = RUNS * (c.graphs_made - 1);
+    CHECK(c.graphs_made >= 1 && c.graphs_made <= 3 && c.graph_launches >= RUNS + others);
+    CHECK_INT((long long)c.copies[TD_COPY_TO_HOST], (long long)(RUNS + c.graph_launches - others));
+}
+
+TEST(a_branch_has_loops)
+{
+    goes_there(loops, ABOVE("-3") IF("bool"));
+    goes_there(loops, ABOVE("-100") IF("bool"));
+    goes_there(loops, ABOVE("100") IF("bool"));
+    goes_there(loops, SUM "d = Div" FLOAT "(s, float[] 2.25)\n" /* -3, -2, -1, 0 */
+                          "e = AddV2" FLOAT "(d, float[] 3)\n"
+                          "n = Cast {SrcT:type=float; DstT:type=int32} (e)\ny0 = AddV2" FLOAT "(x, x)\n"
+                          "f = StatelessCase {Tin:list(type)=[float,float]; Tout:list(type)=[float,float]; "
+                          "branches:list(string)=['@then','@none','@else']} (n, x, y0)\n"
+                          "r = Sub" FLOAT "(f:0, f:1)\n");
+}
+
+/* More rounds than a launch may begin. */
+static const char many[] =
+    BELOW("20000") "@body " COUNTS " -> (j:int32, u:float, v:float) = [ "
+                   "j = AddV2 {T:type=int32} (i, int32[] 1)\nu = Sub" FLOAT "(b, a) ] (j:z:0, u:z:0, b)\n"
+                   "@then " OF_TWO " -> (u:float, v:float) = [ t = AddV2" FLOAT
+                   "(a, b)\n" WHILE("w", "@go20000", "@body",
+                                    "t:z:0") "s = Mul" FLOAT "(w:output:1, float[] 0.25) ] (s:z:0, b)\n"
+                                             "@else " OF_TWO " -> (u:float, v:float) = [ ] (b, a)\n";
+
+TEST(a_branch_goes_on_in_its_loop_by_another_launch)
+{
+    const struct td_device_counts c = same_there(text_of(many, ABOVE("-3") IF("bool")), &square,
+                                                 &(struct td_device_opts){.pinned = MIB, .graph_run = 1});
+    CHECK(c.graph_launches > 2 * RUNS);
+}
+
+static const char endless[] =
+    "@go " COUNTS " -> (c:bool) = [ c = Less {T:type=int32} (i, int32[] 2000000000) ] (c:z:0)\n"
+    "@body " COUNTS " -> (j:int32, u:float, v:float) = [ j = Mul {T:type=int32} (i, int32[] 1)\n"
+    "u = Neg" FLOAT "(a) ] (j:z:0, u:y:0, b)\n"
+    "@then " OF_TWO
+    " -> (u:float, v:float) = [ " WHILE("w", "@go", "@body", "a") "] (w:output:1, b)\n"
+                                                                  "@else " OF_TWO
+                                                                  " -> (u:float, v:float) = [ ] (b, a)\n";
+
+TEST(an_endless_branch_can_be_ended)
+{
+    can_be_cancelled(text_of(endless, ABOVE("-100") IF("bool")));
+    ends_at_the_deadline(text_of(endless, ABOVE("-100") IF("bool")));
+}
+
+/* An index that is not there, in a round. */
+TEST(what_a_loop_in_a_branch_refuses)
+{
+    static const char refuses[] =
+        BELOW("9") "@body " COUNTS " -> (j:int32, u:float, v:float) = [ "
+                   "j = AddV2 {T:type=int32} (i, int32[] 1)\n"
+                   "g = GatherV2 {Tparams:type=float; Tindices:type=int32; Taxis:type=int32; "
+                   "batch_dims:int=0} (b, i, int32[] 0)\nu = AddV2" FLOAT
+                   "(a, g:output:0) ] (j:z:0, u:z:0, b)\n"
+                   "@then " OF_TWO " -> (u:float, v:float) = [ " WHILE(
+                       "w", "@go9", "@body", "a") "] (w:output:1, b)\n@else " OF_TWO
+                                                  " -> (u:float, v:float) = [ ] (b, a)\n";
+    refused_there(text_of(refuses, ABOVE("-100") IF("bool")), "indices = 3 is not in [0, 3)");
+    (void)same_there(text_of(refuses, ABOVE("-3") IF("bool")), &square, &recorded);
+}
+
 /* ------------------------------------------------------------------ beside others */
 
 TEST(shapes_change_from_run_to_run)
@@ -272,11 +371,67 @@ TEST(shapes_change_from_run_to_run)
 TEST(runs_at_once_have_branches_of_their_own)
 {
     runs_at_once(text_of(two, ABOVE("-3") IF("bool")));
+    runs_at_once(text_of(loops, ABOVE("-3") IF("bool")));
+}
+
+/* A size is computed of x's, for so long that somebody looks whether the run is over. */
+static const char *long_sizes(void)
+{
+    static char text[4000];
+    (void)snprintf(text, sizeof text,
+                   "@then " OF_TWO
+                   " -> (u:float, v:float) = [ s = Size {T:type=float; out_type:type=int32} (a)\n"
+                   "c = Cast {SrcT:type=int32; DstT:type=float} (s:output:0)\n"
+                   "d0 = Fill {T:type=float; index_type:type=int32} (int32[1] 512, c:y:0)\n");
+    for (int i = 0; i < 20; i++) {
+        const size_t used = strlen(text);
+        (void)snprintf(text + used, sizeof text - used, "d%d = Softmax" FLOAT "(d%d:%s:0)\n", i + 1, i,
+                       i == 0 ? "output" : "softmax");
+    }
+    const size_t used = strlen(text);
+    (void)snprintf(
+        text + used, sizeof text - used, "%s",
+        "q = Sum {T:type=float; Tidx:type=int32; keep_dims:bool=false} (d20:softmax:0, int32[] 0)\n"
+        "t = Mul" FLOAT "(q:output:0, float[] 3)\n"
+        "e = Cast {SrcT:type=float; DstT:type=int32} (t:z:0)\n"
+        "g = Pack {N:int=2; T:type=int32} (e:y:0, e:y:0)\n"
+        "h = Fill {T:type=float; index_type:type=int32} (g:output:0, float[] 7)\n"
+        "m = AddV2" FLOAT "(h:output:0, a) ] (m:z:0, b)\n"
+        "@else " OF_TWO " -> (u:float, v:float) = [ ] (b, a)\n");
+    return text;
+}
+
+/* The run that binds a branch is cancelled meanwhile: what was left to the host for that is tried again. */
+TEST(a_branch_that_was_cut_short_is_tried_again)
+{
+    const char *const text = text_of(long_sizes(), ABOVE("-3") IF("bool"));
+    td_stop stop = TD_CANCELLED;
+    const struct td_run_opts opts = {.work = {.stop = &stop}};
+    const struct td_shape other = td_shape_matrix(3, 1);
+    struct there d;
+    struct td_device_counts before, after;
+    struct td_tensor out = {0}, in = input(&square, 0);
+    struct td_err err = {0};
+    open_there(&d, text, &(struct td_device_opts){.pinned = MIB, .graph_run = 1});
+    CHECK_OK(ask(&d, &other, 0, &out, &err)); /* so that it is compiled */
+    td_tensor_clear(&out);
+    CHECK_INT(td_callable_run(d.f, &in, &out, &opts, &err), TD_CANCELLED);
+    td_tensor_clear(&in);
+    for (int k = 0; k < RUNS; k++) {
+        td_cuda_device_count(d.device, &before);
+        CHECK_INT(ask(&d, &square, k, &out, &err), TD_OK);
+        td_tensor_clear(&out);
+    }
+    td_cuda_device_count(d.device, &after);
+    CHECK_INT((int)(after.graph_launches - before.graph_launches), 1);
+    CHECK_INT((int)(after.copies[TD_COPY_TO_HOST] - before.copies[TD_COPY_TO_HOST]), 1);
+    (void)close_there(&d);
 }
 
 TEST(a_branch_finds_no_room)
 {
     finds_no_room(text_of(two, ABOVE("-3") IF("bool")), 64 << 10, 768 << 10);
+    finds_no_room(text_of(loops, ABOVE("-3") IF("bool")), 64 << 10, 768 << 10);
 }
 
 int main(int argc, char **argv)
@@ -297,8 +452,13 @@ int main(int argc, char **argv)
     RUN(what_was_refused_first_is_told)
     RUN(what_differs_or_draws_is_left_to_the_host)
     RUN(placement_says_where_it_is_decided)
+    RUN(a_branch_has_loops)
+    RUN(a_branch_goes_on_in_its_loop_by_another_launch)
+    RUN(an_endless_branch_can_be_ended)
+    RUN(what_a_loop_in_a_branch_refuses)
     RUN(shapes_change_from_run_to_run)
     RUN(runs_at_once_have_branches_of_their_own)
+    RUN(a_branch_that_was_cut_short_is_tried_again)
     RUN(a_branch_finds_no_room)
     return bad != 0;
 }

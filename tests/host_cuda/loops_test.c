@@ -164,6 +164,39 @@ TEST(a_column_is_taken_at_the_counter)
                3);
 }
 
+/* tf.slice, whose size is known: rows from the counter on, and the same of columns. */
+#define SLICE "Slice {T:type=float; Index:type=int32} "
+TEST(a_range_is_taken_from_the_counter_on)
+{
+    static const char rows[] =
+        COUNT "at = Pack {N:int=2; T:type=int32} (i, int32[] 0)\n"
+              "g = " SLICE "(x, at:output:0, int32[2] 2 3)\n"
+              "s = Sum {T:type=float; Tidx:type=int32; keep_dims:bool=false} (g:output:0, int32[1] 0)\n"
+              "v = AddV2" FLOAT "(y, s:output:0) ] (j:z:0, x, v:z:0)";
+    goes_round(&(struct how){.cond = BELOW("2"), .body = rows}, 2);
+    goes_round(&(struct how){.cond = BELOW("3"),
+                             .body = COUNT "at = Pack {N:int=2; T:type=int32} (int32[] 0, i)\n"
+                                           "g = " SLICE "(x, at:output:0, int32[2] 3 1)\n"
+                                           "v = AddV2" FLOAT "(y, g:output:0) ] (j:z:0, x, v:z:0)"},
+               3);
+    refused_there(loop(&(struct how){.cond = BELOW("9"), .body = rows}),
+                  "Expected size[0] in [0, 1], but got 2");
+    refused_there(loop(&(struct how){.cond = BELOW("9"), .body = rows, .start = "-1"}),
+                  "Expected begin[0] in [0, 3], but got -1");
+}
+
+/* XlaDynamicUpdateSlice, as caches of keys are written: what does not fit is moved so far that it does. */
+TEST(a_block_is_put_at_the_counter)
+{
+    static const char put[] =
+        COUNT "at = Pack {N:int=2; T:type=int32} (i, int32[] 1)\n"
+              "b0 = " SLICE "(y, int32[2] 1 0, int32[2] 2 2)\nb = Neg" FLOAT "(b0:output:0)\n"
+              "v = XlaDynamicUpdateSlice {T:type=float; Tindices:type=int32} (x, b:y:0, at:output:0)\n"
+              "w = AddV2" FLOAT "(v:output:0, y) ] (j:z:0, v:output:0, w:z:0)";
+    goes_round(&(struct how){.cond = BELOW("5"), .body = put}, 5);
+    goes_round(&(struct how){.cond = BELOW("3"), .body = put, .start = "-4"}, 7);
+}
+
 /* ------------------------------------------------------------------ control flow in it */
 
 static const char *with(const char *functions, const struct how *how)
@@ -407,6 +440,8 @@ int main(int argc, char **argv)
     RUN(an_index_that_is_not_there_ends_it)
     RUN(a_row_is_taken_at_the_counter)
     RUN(a_column_is_taken_at_the_counter)
+    RUN(a_range_is_taken_from_the_counter_on)
+    RUN(a_block_is_put_at_the_counter)
     RUN(a_branch_is_in_a_round)
     RUN(a_loop_is_in_a_round)
     RUN(loops_are_in_loops_and_branches)

@@ -341,6 +341,57 @@ TEST(gradients_go_to_where_the_part_was)
     }
 }
 
+/* Gradients of 50 segments, whose rows go to some of a table's; x: indices, y: ids of the segments. */
+#define PICKED(op, t, index, out)                                                                            \
+    XY "i0 = Cast {SrcT:type=float; DstT:type=" index "} (x)\nj0 = Cast {SrcT:type=float; DstT:type=int32} " \
+       "(y)\n"                                                                                               \
+       "i = AddV2 {T:type=" index "} (i0, i0)\nj = Neg {T:type=int32} (j0)\n"                                \
+       "g0 = Range {Tidx:type=float} (float[] 0, float[] 150, float[] 1)\n"                                  \
+       "g1 = Sqrt {T:type=float} (g0)\ng2 = Cast {SrcT:type=float; DstT:type=" t "} (g1)\n"                  \
+       "g = Reshape {T:type=" t "; Tshape:type=int32} (g2, int32[2] 50 3)\n"                                 \
+       "s = " op " {T:type=" t "; Tidx:type=" index "; Tsegmentids:type=int32} (g, i, j, int32[] 1000)\n"    \
+       "r = Identity {T:type=" out "} (s:"
+
+static void picked(const char *text, int n)
+{
+    struct outcome want, got;
+    struct td_tensor in[2] = {whole(td_shape_vector(n), 0, 500), whole(td_shape_vector(n), -49, 50)};
+    compute(text, NULL, in, &want);
+    const uint64_t before = launches();
+    compute(text, device, in, &got);
+    CHECK_INT(got.rc, TD_OK);
+    CHECK_INT(want.rc, TD_OK);
+    CHECK(launches() - before >= SIZED + 2 * MAKES);
+    CHECK(td_tensor_same(&want.r, &got.r));
+    td_tensor_clear(&want.r);
+    td_tensor_clear(&got.r);
+    td_tensor_clear(&in[0]);
+    td_tensor_clear(&in[1]);
+}
+
+TEST(gradients_go_to_the_rows_that_were_picked)
+{
+    static const int counts[] = {1, 2, 700, LARGE};
+    setup();
+    for (int k = 0; k < 4; k++) {
+        picked(PICKED("SparseSegmentSumGradV2", "float", "int32", "float") "0)\n", counts[k]);
+        picked(PICKED("SparseSegmentMeanGradV2", "float", "int64", "float") "0)\n", counts[k]);
+        picked(PICKED("SparseSegmentSqrtNGradV2", "double", "int32", "double") "0)\n", counts[k]);
+        picked(PICKED("SparseSegmentSqrtNGradV2", "half", "int64", "half") "0)\n", counts[k]);
+        picked(PICKED("SparseSegmentSumGradV2", "float", "int32", "int32") "1)\n", counts[k]);
+        picked(PICKED("SparseSegmentMeanGradV2", "float", "int64", "int64") "1)\n", counts[k]);
+    }
+}
+
+TEST(rows_that_cannot_be_picked_are_refused)
+{
+    static const char text[] = PICKED("SparseSegmentMeanGradV2", "float", "int32", "float") "0)\n";
+    setup();
+    refused(text, whole(td_shape_vector(9), 500, 1), whole(td_shape_vector(9), -49, 50));
+    refused(text, whole(td_shape_vector(9), -1, 1), whole(td_shape_vector(9), -49, 50));
+    refused(text, whole(td_shape_vector(9), 0, 500), whole(td_shape_vector(9), -50, 1));
+}
+
 #define SPLIT(axis, parts, port, t)                                                                          \
     XY "i = Cast {SrcT:type=float; DstT:type=int64} (x)\n" NEGATED(                                          \
         "v", "y") "s = SparseSplit {T:type=float; num_split:int=" parts "} (int64[] " axis                   \
@@ -417,21 +468,23 @@ TEST(entries_of_no_row_are_refused)
             whole(td_shape_vector(700), 0, 100));
 }
 
-TEST_MAIN(RUN(what_is_not_zero_is_found_where_it_is) RUN(all_and_none_are_found)
-              RUN(zeros_are_what_the_host_takes_for_zeros) RUN(what_the_host_has_stays_there)
-                  RUN(results_stay_there_for_what_comes_behind) RUN(nothing_at_all_stays_on_the_host)
-                      RUN(placement_says_when_a_step_goes_there) RUN(rows_of_weights_are_sent_once)
-                          RUN(rows_go_to_their_parts_in_order) RUN(parts_may_have_all_or_nothing)
-                              RUN(parts_that_are_not_there_are_refused)
-                                  RUN(rows_are_put_together_the_last_one_staying)
-                                      RUN(places_below_zero_are_refused) RUN(groups_are_numbered_as_they_come)
-                                          RUN(slices_are_told_apart_along_an_axis)
-                                              RUN(numbers_are_equal_as_on_the_host)
-                                                  RUN(empty_rows_get_the_value_that_is_given)
-                                                      RUN(entries_of_no_row_are_refused)
-                                                          RUN(parts_of_sparse_tensors_are_the_hosts)
-                                                              RUN(all_parts_of_sparse_tensors_are_the_hosts)
-                                                                  RUN(gradients_go_to_where_the_part_was)
-                                                                      RUN(parts_that_cannot_be_are_refused)
+TEST_MAIN(
+    RUN(what_is_not_zero_is_found_where_it_is) RUN(all_and_none_are_found)
+        RUN(zeros_are_what_the_host_takes_for_zeros) RUN(what_the_host_has_stays_there)
+            RUN(results_stay_there_for_what_comes_behind) RUN(nothing_at_all_stays_on_the_host)
+                RUN(placement_says_when_a_step_goes_there) RUN(rows_of_weights_are_sent_once)
+                    RUN(rows_go_to_their_parts_in_order) RUN(parts_may_have_all_or_nothing)
+                        RUN(parts_that_are_not_there_are_refused)
+                            RUN(rows_are_put_together_the_last_one_staying) RUN(places_below_zero_are_refused)
+                                RUN(groups_are_numbered_as_they_come) RUN(slices_are_told_apart_along_an_axis)
+                                    RUN(numbers_are_equal_as_on_the_host)
+                                        RUN(empty_rows_get_the_value_that_is_given)
+                                            RUN(entries_of_no_row_are_refused)
+                                                RUN(parts_of_sparse_tensors_are_the_hosts)
+                                                    RUN(all_parts_of_sparse_tensors_are_the_hosts)
+                                                        RUN(gradients_go_to_the_rows_that_were_picked)
+                                                            RUN(rows_that_cannot_be_picked_are_refused)
+                                                                RUN(gradients_go_to_where_the_part_was)
+                                                                    RUN(parts_that_cannot_be_are_refused)
 
 )

@@ -115,6 +115,18 @@ static const char *const reads_again =
                    "w2 = ReadVariableOp" OF "(w, ^e2)\n"
                    "r = Sub" FLOAT "(v, w2)\n";
 
+/* Both are assigned one value. */
+#define ONE_FOR_BOTH                                                                                         \
+    "p = Mul" FLOAT "(x, w0)\n"                                                                              \
+    "h0 = Mul" FLOAT "(m0, float[] 0.5)\n"                                                                   \
+    "m1 = AddV2" FLOAT "(h0, p)\n"                                                                           \
+    "e1 = AssignVariableOp" OF "(m, m1)\n"                                                                   \
+    "e2 = AssignVariableOp" OF "(w, m1)\n"
+static const char *const shares = START_AND_LOOK "w0 = ReadVariableOp" OF "(w)\n"
+                                                 "m0 = ReadVariableOp" OF "(m)\n" ONE_FOR_BOTH RESULT;
+static const char *const shares_taken = START_AND_LOOK "w0 = _TakeVariable" OF "(w)\n"
+                                                       "m0 = _TakeVariable" OF "(m)\n" ONE_FOR_BOTH RESULT;
+
 /* ------------------------------------------------------------------ a model, and its functions */
 
 enum { START, STEP, LOOK, DRAW, SHRINK, FUNCTIONS };
@@ -337,6 +349,22 @@ TEST(a_recorded_step_is_one_launch_and_what_it_assigns_is_at_home)
     }
 }
 
+/* What two variables are assigned at once has a home for each: a recording or two, and no step but is
+ * launched by one from there on. */
+TEST(two_variables_that_are_assigned_one_value_have_a_home_each)
+{
+    static const char *const step[] = {shares, shares_taken};
+    static struct seen plain, recorded;
+    for (int i = 0; i < 2; i++) {
+        (void)move(step[i], 0, false, &plain);
+        for (int graph_run = 2; graph_run < 4; graph_run++) {
+            const struct td_device_counts c = move(step[i], graph_run, false, &recorded);
+            CHECK_INT(memcmp(&plain, &recorded, sizeof plain), 0);
+            CHECK(c.graphs_made <= 2 && c.graph_launches >= STEPS - 5);
+        }
+    }
+}
+
 /* Dropout of a step draws by the step's number: the recording reads the seeds anew in each launch. */
 TEST(recorded_draws_are_those_of_the_seeds_of_each_run)
 {
@@ -452,7 +480,8 @@ TEST_MAIN(
                         RUN(what_is_read_again_behind_an_update_leaves_what_it_was)
                             RUN(what_shows_a_variable_is_assigned_to_another)
                                 RUN(a_recorded_step_is_one_launch_and_what_it_assigns_is_at_home)
-                                    RUN(recorded_draws_are_those_of_the_seeds_of_each_run)
-                                        RUN(a_run_beside_sees_the_old_value_or_the_new_one_whole)
-                                            RUN(a_run_beside_sees_what_was_not_taken_whole)
-                                                RUN(a_value_that_two_variables_have_stays_what_it_is))
+                                    RUN(two_variables_that_are_assigned_one_value_have_a_home_each)
+                                        RUN(recorded_draws_are_those_of_the_seeds_of_each_run)
+                                            RUN(a_run_beside_sees_the_old_value_or_the_new_one_whole)
+                                                RUN(a_run_beside_sees_what_was_not_taken_whole)
+                                                    RUN(a_value_that_two_variables_have_stays_what_it_is))

@@ -22,16 +22,23 @@ struct there {
     struct td_callable *f;
 };
 
-static inline void open_there(struct there *d, const char *text, const struct td_device_opts *opts)
+/* alone: as a job has its model. */
+static inline void open_there_as(struct there *d, const char *text, const struct td_device_opts *opts,
+                                 bool alone)
 {
     *d = (struct there){.device = NULL};
     passed_open_with(&d->t, opts != NULL ? device_ops() : passed_ops(), text, "r");
     if (opts != NULL) {
         CHECK_INT(td_cuda_device_open(opts, &d->device, &d->t.err), TD_OK);
     }
-    const struct td_model_opts of = {.ops = d->t.ops, .device = d->device};
+    const struct td_model_opts of = {.ops = d->t.ops, .device = d->device, .alone = alone};
     CHECK_INT(td_model_new(&of, NULL, &d->t.g.graph, &d->t.g.lib, &d->m, &d->t.err), TD_OK);
     CHECK_INT(td_callable_new(d->m, &d->t.how, &d->f, &d->t.err), TD_OK);
+}
+
+static inline void open_there(struct there *d, const char *text, const struct td_device_opts *opts)
+{
+    open_there_as(d, text, opts, false);
 }
 
 static inline struct td_device_counts close_there(struct there *d)

@@ -23,14 +23,18 @@ __global__ void move(td_cuda_steps s, const T *__restrict__ x, T *__restrict__ y
     }
 }
 
-/* The element that x begins at; -1: it is not there. */
+/* The element that it begins at; -1: it is not there. */
 __device__ int64_t begin_of(const td_cuda_begin &from)
 {
     int64_t first = 0;
     for (int a = 0; a < TD_CUDA_DIMS && a < from.n; a++) {
+        const int64_t dim = from.dim[a], last = from.kind == TD_CUDA_BEGIN_INDEX ? dim - 1 : dim;
         int64_t at = td_cuda_index_at(from.at, from.entry[a]);
-        at += at < 0 ? from.dim[a] : 0;
-        if (at < 0 || at >= from.dim[a]) {
+        at += from.kind == TD_CUDA_BEGIN_INDEX && at < 0 ? dim : 0;
+        if (from.kind == TD_CUDA_BEGIN_CLAMPED) {
+            at = at < 0 ? 0 : at > last ? last : at;
+        }
+        if (at < 0 || at > last) {
             return -1;
         }
         first += at * from.step[a];
@@ -49,7 +53,7 @@ __global__ void move_from(td_cuda_steps s, td_cuda_begin from, const T *__restri
     }
     for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
         const td_cuda_place at = td_cuda_place_of(s, i);
-        y[at.b] = x[first + at.a];
+        y[at.b + (from.of_y ? first : 0)] = x[at.a + (from.of_y ? 0 : first)];
     }
 }
 

@@ -4,6 +4,7 @@
 #ifndef TD_KERNELS_CUDA_ARRAY_MOVE_H
 #define TD_KERNELS_CUDA_ARRAY_MOVE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "kernels/cuda/base/indices.h"
@@ -18,11 +19,16 @@ extern "C" {
 int td_cuda_move(size_t bytes, const struct td_cuda_steps *steps, const void *x, void *y, int64_t n,
                  struct td_cuda_stream *stream);
 
-/* Where x begins: at the indices that entries of `begin` are, each of an axis of `dim`, its neighbours `step`
- * elements apart. A negative one counts from the axis' end; one that is not there is refused, and nothing is
- * moved. */
+/* Where x begins, or y: at the indices that entries of `at` are, each of an axis of `dim`, its neighbours
+ * `step` elements apart. One that is not there is refused, and nothing is moved.
+ *   INDEX     a negative one counts from the axis' end
+ *   WITHIN    dim is the last that there is
+ *   CLAMPED   the same; one that is not there is the next that is */
+enum td_cuda_begin_kind { TD_CUDA_BEGIN_INDEX, TD_CUDA_BEGIN_WITHIN, TD_CUDA_BEGIN_CLAMPED };
 struct td_cuda_begin {
     struct td_cuda_indices at;
+    enum td_cuda_begin_kind kind;
+    bool of_y;
     int n;
     int entry[TD_CUDA_DIMS];
     int64_t dim[TD_CUDA_DIMS], step[TD_CUDA_DIMS];

@@ -4,6 +4,7 @@
  *   Segment*, SparseSegment*    ids ascend: they are keys as they stand; a segment begins with its first row
  *   UnsortedSegment*            ids -> keys, sorted; a segment begins with what leaves others unchanged
  *   SparseSegment*Grad          indices -> keys, sorted; ids say which row of the gradient, and its scale
+ *   SparseSegment*GradV2        the same to rows for the distinct indices alone, which are counted first
  *
  * How many rows a result has may be the last id's to say: the shape function reads it where the ids are on
  * the host, or has them brought there. Segments of nothing stay on the host.
@@ -14,6 +15,7 @@
 #include "kernels/cuda/base/combine.h"
 #include "kernels/cuda/base/cuda_call.h"
 #include "kernels/cuda/array/move.h"
+#include "kernels/cuda/array/picked.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/base/sort.h"
 
@@ -233,6 +235,108 @@ static enum td_code sparse_grad(struct td_call *c, enum td_cuda_scale scale, str
     return td_cuda_launched(c, error != 0 ? error : combine(c, TD_CUDA_ADD, &s, y), err);
 }
 
+/* ------------------------------------------------------------------ SparseSegment*GradV2 */
+
+static enum td_code prepare_picked(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                   struct td_err *err)
+{
+    const int64_t n = td_shape_count(&q->in[2]), segments = q->in[0].rank > 0 ? q->in[0].dim[0] : 0;
+    (void)err;
+    o->refusal = q->value[3] == NULL                          ? "rows that are not known before"
+                 : n == 0 || td_shape_count(&q->in[0]) == 0   ? "nothing is reduced"
+                 : n >= INT32_MAX || segments >= INT32_MAX    ? "more rows than 32 bits count"
+                 : td_tensor_int(q->value[3], 0) >= INT32_MAX ? "more rows than 32 bits count"
+                                                              : NULL;
+    if (o->refusal == NULL) {
+        o->workspace_bytes =
+            td_cuda_sort_bytes(n) + td_cuda_ranks_bytes(n) + (size_t)segments * sizeof(int32_t);
+    }
+    return TD_OK;
+}
+
+/* What is in its workspace. */
+struct picked {
+    struct td_cuda_keys keys;
+    struct td_cuda_ranks ranks;
+    int32_t *counts; /* of each segment */
+};
+
+static struct picked picked_of(const struct td_call *c)
+{
+    const int64_t n = td_tensor_count(c->in[1]), rows = td_tensor_int(c->in[3], 0);
+    char *ranks = (char *)c->workspace + td_cuda_sort_bytes(n);
+    return (struct picked){.keys = {.kind = TD_CUDA_AXIS,
+                                    .indices = td_cuda_indices_of(c->in[1]),
+                                    .n = n,
+                                    .batches = 1,
+                                    .dim = rows,
+                                    .most = (int32_t)rows,
+                                    .fault = c->fault},
+                           .ranks = td_cuda_ranks_in(ranks, n),
+                           .counts = (int32_t *)(ranks + td_cuda_ranks_bytes(n))};
+}
+
+static int one_count(const struct td_node *n)
+{
+    (void)n;
+    return 1;
+}
+
+static enum td_code count_picked(struct td_call *c, struct td_err *err)
+{
+    static const unsigned char zero[16];
+    struct td_cuda_stream *stream = td_cuda_stream_of(c);
+    const struct picked p = picked_of(c);
+    struct td_cuda_sort sort;
+    const struct td_cuda_counting count = {.ids = td_cuda_indices_of(c->in[2]),
+                                           .indices = p.keys.indices,
+                                           .n = p.keys.n,
+                                           .rows = c->in[0]->shape.dim[0],
+                                           .limit = p.keys.dim,
+                                           .counts = p.counts,
+                                           .fault = c->fault};
+    int error = td_cuda_fill(sizeof(int32_t), zero, p.counts, count.rows, stream);
+    error = error != 0 ? error : td_cuda_count_ids(&count, stream);
+    error = error != 0 ? error : td_cuda_keys_sort(&p.keys, c->workspace, &sort, stream);
+    return td_cuda_launched(c, error != 0 ? error : td_cuda_picked_rank(&sort, &p.ranks, c->counts, stream),
+                            err);
+}
+
+static enum td_code shapes_picked(const struct td_call *c, const int64_t *counts, struct td_shape *out,
+                                  struct td_err *err)
+{
+    (void)err;
+    out[0] = c->in[0]->shape;
+    out[0].dim[0] = counts[0];
+    out[1] = td_shape_vector(counts[0]);
+    return TD_OK;
+}
+
+static enum td_code picked_grad(struct td_call *c, enum td_cuda_scale scale, struct td_err *err)
+{
+    struct td_cuda_stream *stream = td_cuda_stream_of(c);
+    const struct picked p = picked_of(c);
+    const struct td_cuda_sort sort = td_cuda_sort_done(c->workspace, p.keys.n, p.keys.most);
+    struct td_tensor *y, *distinct;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    TD_TRY(td_out(c, 1, NULL, &distinct, err));
+    TD_TRY(td_cuda_zero(c, y, err));
+    const struct td_cuda_keys groups = {
+        .kind = TD_CUDA_AXIS, .n = p.keys.n, .dim = y->shape.dim[0], .most = (int32_t)y->shape.dim[0]};
+    struct td_cuda_combining s = rows_of(y, &groups, c->in[0]->shape.dim[0]);
+    s.keys = sort.keys;
+    s.order = sort.order;
+    s.rows = td_cuda_indices_of(c->in[2]);
+    s.counts = p.counts;
+    s.scale = scale;
+    s.from_y = true;
+    const int error =
+        td_cuda_picked_number(&sort, &p.ranks, distinct->data, distinct->dtype == TD_INT64, stream);
+    return td_cuda_launched(c, error != 0 ? error : combine(c, TD_CUDA_ADD, &s, y), err);
+}
+
+static const struct td_kernel_sized sized_picked = {one_count, count_picked, shapes_picked};
+
 /* ------------------------------------------------------------------ rows */
 
 #define ROWS(op, set, id, wanted, ready, which)                                                              \
@@ -268,6 +372,17 @@ SPARSE(sum_grad, sparse_grad, prepare_sparse_grad, TD_CUDA_FLOATS, TD_CUDA_AS_IT
 SPARSE(mean_grad, sparse_grad, prepare_sparse_grad, TD_CUDA_FLOATS, TD_CUDA_BY_COUNT)
 SPARSE(root_grad, sparse_grad, prepare_sparse_grad, TD_CUDA_FLOATS, TD_CUDA_BY_ROOT)
 
+#define PICKED(op, scale)                                                                                    \
+    static enum td_code run_##op(struct td_call *c, struct td_err *err)                                      \
+    {                                                                                                        \
+        return picked_grad(c, scale, err);                                                                   \
+    }                                                                                                        \
+    TD_CUDA_ROWS(rows_##op, "segment.cuda", .types = {{"T", TD_CUDA_FLOATS}, {"Tidx", TD_SET_INDEX}},        \
+                 .judged = 6, .prepare = prepare_picked, .run = run_##op, .sized = &sized_picked);
+PICKED(picked_sum_grad, TD_CUDA_AS_IT_IS)
+PICKED(picked_mean_grad, TD_CUDA_BY_COUNT)
+PICKED(picked_root_grad, TD_CUDA_BY_ROOT)
+
 const struct td_op_rows td_cuda_rows_segment[] = {{"SegmentSum", rows_sum},
                                                   {"SegmentMean", rows_mean},
                                                   {"SegmentProd", rows_prod},
@@ -286,4 +401,7 @@ const struct td_op_rows td_cuda_rows_segment[] = {{"SegmentSum", rows_sum},
                                                   {"SparseSegmentSumGrad", rows_sum_grad},
                                                   {"SparseSegmentMeanGrad", rows_mean_grad},
                                                   {"SparseSegmentSqrtNGrad", rows_root_grad},
+                                                  {"SparseSegmentSumGradV2", rows_picked_sum_grad},
+                                                  {"SparseSegmentMeanGradV2", rows_picked_mean_grad},
+                                                  {"SparseSegmentSqrtNGradV2", rows_picked_root_grad},
                                                   {NULL, NULL}};

@@ -92,6 +92,57 @@ static enum td_code run_slice(struct td_call *c, struct td_err *err)
     return go(c, &w, err);
 }
 
+/* ---- at indices that are on the device, whose number is the rank */
+
+/* From x, or to y, as far as a block of these dims goes: it begins at c's input `at`. */
+static enum td_code go_from(const struct td_call *c, const struct td_tensor *x, const struct td_tensor *y,
+                            struct td_cuda_begin *from, int at, struct td_err *err)
+{
+    const struct td_shape *block = from->of_y ? &x->shape : &y->shape,
+                          *whole = from->of_y ? &y->shape : &x->shape;
+    struct td_cuda_steps steps = {0};
+    struct strides by;
+    (void)walk_between(x, y, &by);
+    bool fits = true;
+    from->at = td_cuda_indices_of(c->in[at]);
+    for (int a = block->rank - 1; a >= 0; a--) {
+        fits = fits && td_cuda_steps_add(&steps, block->dim[a], by.x[a], by.y[a]);
+        from->entry[from->n] = a;
+        from->dim[from->n] = whole->dim[a] - block->dim[a];
+        from->step[from->n++] = from->of_y ? by.y[a] : by.x[a];
+    }
+    TD_FAIL_IF(!fits, err, INTERNAL, "%s: more than eight dimensions", c->node->op_name);
+    return td_cuda_launched(c,
+                            td_cuda_move_from(td_dtype_size(y->dtype), &steps, from, x->data, y->data,
+                                              td_shape_count(block), td_cuda_stream_of(c)),
+                            err);
+}
+
+static enum td_code run_slice_at(struct td_call *c, struct td_err *err)
+{
+    struct td_cuda_begin from = {.kind = TD_CUDA_BEGIN_WITHIN, .fault = c->fault};
+    struct td_tensor *y;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    return go_from(c, c->in[0], y, &from, 1, err);
+}
+
+static enum td_code prepare_slice_at(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                     struct td_err *err)
+{
+    const struct td_tensor *size = q->value[2];
+    TD_TRY(prepare_rank(q, o, err));
+    if (o->refusal == NULL) {
+        o->refusal = q->value[1] != NULL               ? "the host knows where it begins"
+                     : td_shape_count(&q->out[0]) == 0 ? "nothing is sliced"
+                     : size == NULL                    ? "its size is not known before"
+                                                       : NULL;
+    }
+    for (int64_t a = 0; o->refusal == NULL && a < td_tensor_count(size); a++) {
+        o->refusal = td_tensor_int(size, a) < 0 ? "its size is not known before" : NULL;
+    }
+    return TD_OK;
+}
+
 /* The slice of a tensor of shape `in` as a walk: where its elements lie there, and row-major. */
 static enum td_code strided(const struct td_call *c, int at, const struct td_shape *in, int64_t *step,
                             struct td_slice_spec *s, int64_t *first, struct td_err *err)
@@ -269,6 +320,23 @@ static enum td_code prepare_update(const struct td_kernel_query *q, struct td_ke
     return TD_OK;
 }
 
+static enum td_code run_update_at(struct td_call *c, struct td_err *err)
+{
+    struct td_cuda_begin to = {.kind = TD_CUDA_BEGIN_CLAMPED, .of_y = true};
+    struct td_tensor *y;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    TD_TRY(td_cuda_copy_all(c, c->in[0], y, err));
+    return go_from(c, c->in[1], y, &to, 2, err);
+}
+
+static enum td_code prepare_update_at(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                      struct td_err *err)
+{
+    TD_TRY(prepare_update(q, o, err));
+    o->refusal = o->refusal == NULL && q->value[2] != NULL ? "the host knows where it begins" : o->refusal;
+    return TD_OK;
+}
+
 /* ------------------------------------------------------------------ Pad, Tile, BroadcastTo, Reverse */
 
 static enum td_code pad(struct td_call *c, struct td_tensor *y, struct td_err *err)
@@ -419,10 +487,8 @@ static enum td_code run_ones(struct td_call *c, struct td_err *err)
 
 #define ROWS(op, ready, set)                                                                                 \
     TD_CUDA_ROWS(rows_##op, "slice.cuda", .types = {{"T", set}}, .prepare = ready, .run = run_##op);
-ROWS(slice, prepare_rank, TD_SET_PLAIN)
 ROWS(strided_grad, prepare_strided_grad, TD_SET_PLAIN)
 ROWS(strided_update, prepare_update, TD_SET_PLAIN)
-ROWS(update, prepare_update, TD_SET_PLAIN)
 ROWS(pad, prepare_rank, TD_SET_PLAIN)
 ROWS(pad_v2, prepare_rank, TD_SET_PLAIN)
 ROWS(tile, prepare_tile, TD_SET_PLAIN)
@@ -432,6 +498,17 @@ ROWS(fill, NULL, TD_SET_PLAIN)
 ROWS(zeros, NULL, TD_SET_PLAIN)
 ROWS(ones, NULL, TD_CUDA_NUMBERS | TD_CUDA_BOOLS)
 
+#define PLAIN_AT(index) .types = {{"T", TD_SET_PLAIN}, {index, TD_SET_INDEX}}
+static const struct td_kernel rows_slice[] = {
+    TD_CUDA_ROW("slice_at.cuda", PLAIN_AT("Index"), .judged = 2, .there = 2, .prepare = prepare_slice_at,
+                .run = run_slice_at),
+    TD_CUDA_ROW("slice.cuda", .types = {{"T", TD_SET_PLAIN}}, .prepare = prepare_rank, .run = run_slice),
+    {.name = NULL}};
+static const struct td_kernel rows_update[] = {
+    TD_CUDA_ROW("slice_at.cuda", PLAIN_AT("Tindices"), .there = 4, .prepare = prepare_update_at,
+                .run = run_update_at),
+    TD_CUDA_ROW("slice.cuda", .types = {{"T", TD_SET_PLAIN}}, .prepare = prepare_update, .run = run_update),
+    {.name = NULL}};
 static const struct td_kernel rows_strided[] = {
     TD_CUDA_ROW("slice_at.cuda", .types = {{"T", TD_SET_PLAIN}, {"Index", TD_SET_INDEX}}, .judged = 6,
                 .there = 6, .prepare = prepare_at, .run = run_at),
