@@ -73,3 +73,14 @@ def nan_fused(folder):
     image[0, 3, 3, 2], image[0, 15, 15, 0], image[1, 10, 2, 7] = np.nan, np.inf, -np.inf
     yield case({"x": image}, signature="convolutions", rtol=1e-3, atol=1e-4)
     yield case({"x": image}, signature="pools", rtol=1e-3, atol=1e-4)
+
+
+@model(vary=False)
+def nan_sparse(folder):
+    """A sum of sparse tensors that is NaN does not reach any magnitude, so it is dropped; the larger of two is kept."""
+    def f(i, v, w):
+        a, b = (tf.SparseTensor(i, x, [3, 4]) for x in (v, w))
+        y = {"add": tf.sparse.add(a, b), "some": tf.sparse.add(a, b, 1.5), "max": tf.sparse.maximum(a, b), "min": tf.sparse.minimum(a, b)}
+        return {**{k: s.values for k, s in y.items()}, **{k + "_at": s.indices for k, s in y.items()}}
+    save(folder, {"serving_default": (f, {"i": ([None, 2], "int64"), "v": ([None], F), "w": ([None], F)})})
+    yield case({"i": [[0, 1], [1, 0], [1, 3], [2, 2], [2, 3]], "v": [np.nan, 1, np.inf, np.inf, 2], "w": [1, .25, 2, -np.inf, 3]})
