@@ -49,6 +49,8 @@ static enum td_code result_shape(const struct td_call *c, const struct side *a, 
         TD_FAIL_IF(!td_i64_mul(count, out->dim[d], &count), err, INVALID_ARGUMENT,
                    "%s: the result has more elements than int64 counts", TD_NODE_STR(c->node));
     }
+    TD_FAIL_IF(count == 0, err, INVALID_ARGUMENT, "%s: Got output shape %s which has 0 elements",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(out));
     return TD_OK;
 }
 

@@ -81,8 +81,8 @@ static void merge_take(const struct td_call *c, struct merge *m, int side, enum 
     m->j += side >= 0;
 }
 
-/* Walks the union; writes where out is given. Sums of both sides below thresh in magnitude are dropped.
- * Returns the number kept. */
+/* Walks the union; writes where out is given. Sums of both sides that do not reach thresh in magnitude, NaN
+ * among them, are dropped. Returns the number kept. */
 static int64_t merge_all(const struct td_call *c, struct merge m, enum td_elem_op op, double thresh,
                          struct td_tensor *ix, struct td_tensor *values)
 {
@@ -92,7 +92,7 @@ static int64_t merge_all(const struct td_call *c, struct merge m, enum td_elem_o
         _Alignas(16) char v[16];
         const int64_t *row;
         merge_take(c, &m, side, op, v, &row);
-        if (side == 0 && thresh > td_elem_abs(c->in[1]->dtype, v)) {
+        if (side == 0 && op == TD_ELEM_ADD && !(thresh <= td_elem_abs(c->in[1]->dtype, v))) {
             continue;
         }
         if (ix) {
@@ -140,7 +140,7 @@ static enum td_code extreme_run(struct td_call *c, enum td_elem_op op, struct td
     TD_TRY(pair_view(c, &m, err));
     TD_TRY(td_coo_check_bounds(c, &m.a, err));
     TD_TRY(td_coo_check_bounds(c, &m.b, err));
-    return pair_run(c, op, -1, err);
+    return pair_run(c, op, 0, err);
 }
 
 static enum td_code maximum_run(struct td_call *c, struct td_err *err)

@@ -73,3 +73,27 @@ def nan_fused(folder):
     image[0, 3, 3, 2], image[0, 15, 15, 0], image[1, 10, 2, 7] = np.nan, np.inf, -np.inf
     yield case({"x": image}, signature="convolutions", rtol=1e-3, atol=1e-4)
     yield case({"x": image}, signature="pools", rtol=1e-3, atol=1e-4)
+
+
+@model(vary=False)
+def nan_sparse(folder):
+    """A sum of sparse tensors that is NaN does not reach any magnitude, so it is dropped; the larger of two is kept."""
+    def f(i, v, w):
+        a, b = (tf.SparseTensor(i, x, [3, 4]) for x in (v, w))
+        y = {"add": tf.sparse.add(a, b), "some": tf.sparse.add(a, b, 1.5), "max": tf.sparse.maximum(a, b), "min": tf.sparse.minimum(a, b)}
+        return {**{k: s.values for k, s in y.items()}, **{k + "_at": s.indices for k, s in y.items()}}
+    save(folder, {"serving_default": (f, {"i": ([None, 2], "int64"), "v": ([None], F), "w": ([None], F)})})
+    yield case({"i": [[0, 1], [1, 0], [1, 3], [2, 2], [2, 3]], "v": [np.nan, 1, np.inf, np.inf, 2], "w": [1, .25, 2, -np.inf, 3]})
+
+
+@model(vary=False)
+def nan_pivots(folder):
+    """A matrix whose first pivot is NaN is refused as one that has no inverse; a NaN elsewhere comes out as NaN."""
+    l = tf.linalg
+    save(folder, {k: ((lambda make: lambda x: {"y": make(x)})(make), {"x": ([None, None], d)}) for k, make, d in (
+        ("inverse", l.inv, F), ("adjoint", lambda x: l.inv(x, adjoint=True), F), ("solve", lambda x: l.solve(x, x), F), ("lu", lambda x: l.lu(x)[0], "float64"))})
+    for k in ("inverse", "adjoint", "solve", "lu"):
+        for row, column in ((0, 0), (2, 0), (0, 2), (1, 1), (2, 2)):
+            x = floats(row * 3 + column, 3, 3)
+            x[row, column] = np.nan
+            yield case({"x": x}, signature=k)

@@ -114,3 +114,12 @@ def many_indices(folder):
     yield case({"x": floats(3, 100), "by": 120.0}, signature="computed", id="too_far")
     for wrong in (0, 9):
         yield case({"x": floats(4, 5, 4), "at": [3, 0, 4, 1, 1], "wrong": wrong}, signature="chain", id=f"chain{wrong}")
+
+
+@model(vary=False)
+def no_sequences(folder):
+    """Edit distances of no sequences at all: refused; of sequences that are empty on one side: not."""
+    f = lambda x, y: {"y": tf.edit_distance(tf.sparse.from_dense(x), tf.sparse.from_dense(y), normalize=False)}
+    save(folder, {"serving_default": (f, {"x": ([None, None], I), "y": ([None, None], I)})})
+    for x, y in (([[1, 2], [3, 0]], [[1, 2, 3], [0, 0, 0]]), (np.zeros((0, 2)), np.zeros((0, 2))), (np.zeros((2, 0)), [[1], [2]])):
+        yield case({"x": np.array(x, np.int32), "y": np.array(y, np.int32)})

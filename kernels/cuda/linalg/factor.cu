@@ -30,7 +30,7 @@ template <int T, class E> __device__ int64_t pivot_row(const E *a, int64_t n, in
 }
 
 /* a [n,n] becomes both factors, row i of which was row p[i]; *sign is the permutation's. False when a
- * pivot is zero. */
+ * pivot is zero, or the first one NaN. */
 template <int T, class E> __device__ bool eliminate(E *a, int64_t n, int64_t *p, double *sign)
 {
     const td_cuda_tile t = td_cuda_tile_of<T>(n);
@@ -71,7 +71,7 @@ template <int T, class E> __device__ bool eliminate(E *a, int64_t n, int64_t *p,
         }
         __syncthreads();
     }
-    return regular;
+    return regular && !isnan(size_of(a[0]));
 }
 
 /* Matrix b, or its adjoint, of those of s. */
