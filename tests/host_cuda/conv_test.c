@@ -37,8 +37,7 @@ static void compute_there(const char *text, const struct td_model_opts *with, co
     struct td_callable *f;
     struct wanted w = {.node = "c"};
     struct td_err err = {0};
-    passed_open(&t, text, "r");
-    add_rows(t.ops);
+    passed_open_with(&t, device_ops(), text, "r");
     struct td_model_opts opts = *with;
     opts.ops = t.ops;
     opts.device = device;
