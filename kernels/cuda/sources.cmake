@@ -15,7 +15,7 @@ function(td_cuda_room room)
   set(td_cuda_rows ${td_cuda_rows} PARENT_SCOPE)
   set(td_cuda_kernels ${td_cuda_kernels} PARENT_SCOPE)
 endfunction()
-td_cuda_room(base ROWS cells cublaslt cudnn cudnn_conv describe device device_graph device_restart indices libraries made made_files nccl nvrtc pinned posts
+td_cuda_room(base ROWS cells cublaslt cudnn cudnn_attention cudnn_conv describe device device_graph device_restart indices libraries made made_files nccl nvrtc pinned posts
   shared_object steps
   KERNELS border combine loop posts ranks refuse runtime sort swap)
 td_cuda_room(array FAMILIES cast gather move partition pick ramp select unique where ROWS diagonal scatter segment slice view

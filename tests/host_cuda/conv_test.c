@@ -2,79 +2,14 @@
  * what they give, and which kernel a GPU runs for them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "core/function/placement.h"
-#include "tests/host_cuda/both_sides.h"
-
-int host_cuda_reports(void); /* host_cuda.h, which is C++ */
+#include "tests/host_cuda/goes_by.h"
 
 static const enum td_dtype library_types[] = {TD_FLOAT, TD_HALF, TD_BFLOAT16};
-enum { LIBRARY_TYPES = 3, NAME = 120 };
+enum { LIBRARY_TYPES = 3 };
 
-static double off_by(enum td_dtype t)
-{
-    return t == TD_FLOAT ? 1e-5 : t == TD_HALF ? 3e-3 : 2.4e-2;
-}
-
-struct wanted {
-    const char *node;
-    char kernel[NAME];
-};
-
-static void note_kernel(void *ctx, const struct td_placement *p)
-{
-    struct wanted *w = ctx;
-    if (strcmp(p->node->name, w->node) == 0) {
-        (void)snprintf(w->kernel, sizeof w->kernel, "%s", p->kernel == NULL ? "none" : p->kernel);
-    }
-}
-
-/* r of the graph on the device, run twice, and what ran node c. */
-static void compute_there(const char *text, const struct td_model_opts *with, const struct td_tensor *in,
-                          struct td_tensor *r, char kernel[NAME])
-{
-    struct passed t;
-    struct td_model *m;
-    struct td_callable *f;
-    struct wanted w = {.node = "c"};
-    struct td_err err = {0};
-    passed_open_with(&t, device_ops(), text, "r");
-    struct td_model_opts opts = *with;
-    opts.ops = t.ops;
-    opts.device = device;
-    CHECK_OK(td_model_new(&opts, NULL, &t.g.graph, &t.g.lib, &m, &err));
-    CHECK_OK(td_callable_new(m, &t.how, &f, &err));
-    CHECK_OK(td_callable_run(f, in, r, NULL, &err));
-    td_tensor_clear(r);
-    CHECK_OK(td_callable_run(f, in, r, NULL, &err));
-    CHECK_OK(td_placement_each(f, note_kernel, &w, &err));
-    memcpy(kernel, w.kernel, NAME);
-    td_model_unref(m);
-    passed_close(&t);
-}
-
-/* The same on both sides, of each type that cuDNN takes; node c goes by a kernel whose name begins so. */
 static void goes_by(const char *kernel, const char *format, struct td_shape x, struct td_shape y)
 {
-    for (int i = 0; i < LIBRARY_TYPES; i++) {
-        const enum td_dtype type = library_types[i];
-        const char *const text = graph(format, type);
-        const struct td_model_opts plain = {0};
-        struct td_tensor in[2] = {random_of(type, x), random_of(type, y)}, got;
-        struct outcome want;
-        char ran[NAME];
-        compute(text, NULL, in, &want);
-        CHECK_INT(want.rc, TD_OK);
-        compute_there(text, &plain, in, &got, ran);
-        if (strncmp(ran, kernel, strlen(kernel)) != 0) {
-            CHECK_STR(ran, kernel);
-        }
-        check_close(text, &want.r, &got, off_by(type));
-        td_tensor_clear(&want.r);
-        td_tensor_clear(&got);
-        td_tensor_clear(&in[0]);
-        td_tensor_clear(&in[1]);
-    }
-    CHECK_INT(host_cuda_reports(), 0);
+    all_go_by(library_types, LIBRARY_TYPES, kernel, format, x, y);
 }
 
 #define CONV(strides, padding)                                                                               \

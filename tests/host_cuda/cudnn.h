@@ -1,5 +1,5 @@
 /* tests/host_cuda/cudnn.h - what the stand-in of cuDNN has of objects: cudnn.cc makes them, cudnn_conv.cc
- * convolves with them.
+ * convolves with them; what the graph interface has is cudnn_graph.cc's own.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_TESTS_HOST_CUDA_CUDNN_H
@@ -50,6 +50,7 @@ extern stand_in::registry<image> images;
 extern stand_in::registry<filter> filters;
 extern stand_in::registry<convolution> convolutions;
 extern stand_in::registry<activation> activations;
+size_t graph_descriptors(); /* how many there are: cudnn_graph.cc */
 
 /* Of the current device, and of a context that is there; else NULL, and it is told. */
 handle *find_handle(const char *call, void *at);

@@ -303,7 +303,7 @@ int run(const char *call, which k, void *at, const problem &p, const arguments &
         }
         compute(k, p, g);
     });
-    return status_of(e == cudaSuccess);
+    return e == cudaSuccess ? TD_CUDNN_SUCCESS : TD_CUDNN_EXECUTION_FAILED;
 }
 
 /* What comes behind the convolution, by NVIDIA's documentation: a bias of y's channels, z as y is, a ReLU

@@ -119,6 +119,7 @@ void td_cudnn_stop(struct td_cudnn *dnn)
     while (dnn->busy > 0) {
         (void)pthread_cond_wait(&dnn->back, &dnn->mu);
     }
+    td_cudnn_attentions_end(dnn);
     while (dnn->idle != NULL) {
         struct td_cudnn_handle *h = dnn->idle;
         dnn->idle = h->next;

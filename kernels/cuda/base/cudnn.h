@@ -1,5 +1,5 @@
 /* kernels/cuda/base/cudnn.h - NVIDIA's cuDNN, version 9, found when a GPU is opened; what it computes:
- * kernels/cuda/base/cudnn_conv.h.
+ * kernels/cuda/base/cudnn_conv.h, cudnn_attention.h.
  *
  * Threads: any.
  *
@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct td_cudnn;
 
@@ -26,5 +27,11 @@ void td_cudnn_close(struct td_cudnn *dnn); /* no plan of it is left; accepts NUL
 /* Before the device's context goes, and when there is another: as td_cublaslt_stop. */
 void td_cudnn_stop(struct td_cudnn *dnn);
 bool td_cudnn_start(struct td_cudnn *dnn);
+
+/* Whether the library takes a tensor that begins there. */
+static inline bool td_cudnn_aligned(const void *p)
+{
+    return (uintptr_t)p % 16 == 0;
+}
 
 #endif

@@ -25,8 +25,60 @@ enum {
     TD_CUDNN_SUCCESS = 0,
     TD_CUDNN_BAD_PARAM = 2000,
     TD_CUDNN_NOT_SUPPORTED = 3000,
-    TD_CUDNN_NO_HOST_MEMORY = 4003
+    TD_CUDNN_NO_HOST_MEMORY = 4003,
+    TD_CUDNN_EXECUTION_FAILED = 5000
 };
+
+/* Of the graph interface: kinds of descriptors. */
+enum {
+    TD_CUDNN_ENGINE = 2,
+    TD_CUDNN_CONFIG = 3,
+    TD_CUDNN_HEUR = 4,
+    TD_CUDNN_PLAN = 5,
+    TD_CUDNN_GRAPH = 15,
+    TD_CUDNN_PACK = 16,
+    TD_CUDNN_TENSOR = 17,
+    TD_CUDNN_SDPA_FORWARD = 41
+};
+/* Of the graph interface: their attributes. */
+enum {
+    TD_CUDNN_HEUR_MODE = 200,
+    TD_CUDNN_HEUR_GRAPH = 201,
+    TD_CUDNN_HEUR_RESULTS = 202,
+    TD_CUDNN_CONFIG_ENGINE = 300,
+    TD_CUDNN_PLAN_HANDLE = 400,
+    TD_CUDNN_PLAN_CONFIG = 401,
+    TD_CUDNN_PLAN_WORKSPACE = 402,
+    TD_CUDNN_GRAPH_HANDLE = 800,
+    TD_CUDNN_GRAPH_OPS = 801,
+    TD_CUDNN_TENSOR_BYTE_ALIGNMENT = 900,
+    TD_CUDNN_TENSOR_DATA_TYPE = 901,
+    TD_CUDNN_TENSOR_DIMENSIONS = 902,
+    TD_CUDNN_TENSOR_STRIDES = 903,
+    TD_CUDNN_TENSOR_UNIQUE_ID = 906,
+    TD_CUDNN_TENSOR_IS_BY_VALUE = 908,
+    TD_CUDNN_PACK_UNIQUE_IDS = 1000,
+    TD_CUDNN_PACK_POINTERS = 1001,
+    TD_CUDNN_PACK_WORKSPACE = 1003,
+    TD_CUDNN_ENGINE_NOTES = 1303,
+    TD_CUDNN_SDPA_Q = 2800,
+    TD_CUDNN_SDPA_K = 2801,
+    TD_CUDNN_SDPA_V = 2802,
+    TD_CUDNN_SDPA_O = 2803,
+    TD_CUDNN_SDPA_SCALE = 2805
+};
+/* Of the graph interface: what an attribute is made of. */
+enum {
+    TD_CUDNN_TYPE_HANDLE = 0,
+    TD_CUDNN_TYPE_DATA_TYPE = 1,
+    TD_CUDNN_TYPE_BOOLEAN = 2,
+    TD_CUDNN_TYPE_INT64 = 3,
+    TD_CUDNN_TYPE_POINTER = 6,
+    TD_CUDNN_TYPE_HEUR_MODE = 8,
+    TD_CUDNN_TYPE_NOTE = 11,
+    TD_CUDNN_TYPE_DESCRIPTOR = 15
+};
+enum { TD_CUDNN_HEUR_MODE_A = 3, TD_CUDNN_NONDETERMINISTIC = 4 }; /* a mode; a numerical note */
 
 /* What a heuristic says of one algorithm, best first. */
 struct td_cudnn_found {

@@ -23,7 +23,7 @@
 #include "kernels/cuda/base/cudnn_impl.h"
 #include "kernels/cuda/base/swap.h"
 
-enum { MOST_CHOICES = 8, ALIGNED = 256, LEAST_ALIGNED = 16 };
+enum { MOST_CHOICES = 8, ALIGNED = 256 };
 
 struct td_cudnn_plan {
     struct td_cudnn *dnn;
@@ -458,12 +458,6 @@ static int call_with_posts(const struct td_cudnn_plan *p, void *handle, const st
         c->posts->post[0].at, p->act, p->y, c->y);
 }
 
-/* Of an argument, or of what there is a kernel for: nothing was queued. */
-static bool is_refusal(int status)
-{
-    return status / 1000 == TD_CUDNN_BAD_PARAM / 1000 || status / 1000 == TD_CUDNN_NOT_SUPPORTED / 1000;
-}
-
 /* The convolution and its posts; *behind: what a kernel of ours behind it came to. */
 static int call_library(const struct td_cudnn_plan *p, void *handle, const struct td_cudnn_call *c,
                         int *behind)
@@ -472,7 +466,7 @@ static int call_library(const struct td_cudnn_plan *p, void *handle, const struc
     *behind = 0;
     if (p->posts.n > 0 && !atomic_load_explicit(p->apart, memory_order_relaxed)) {
         status = call_with_posts(p, handle, c);
-        if (!is_refusal(status)) {
+        if (!td_cudnn_refuses(status)) {
             return status;
         }
         atomic_store_explicit(p->apart, true, memory_order_relaxed);
@@ -482,11 +476,6 @@ static int call_library(const struct td_cudnn_plan *p, void *handle, const struc
         *behind = td_cuda_posts_behind(p->type, c->posts, c->y, p->outputs, p->out_channels, c->stream);
     }
     return status;
-}
-
-bool td_cudnn_aligned(const void *p)
-{
-    return (uintptr_t)p % LEAST_ALIGNED == 0;
 }
 
 enum td_code td_cudnn_convolve(const struct td_cudnn_plan *p, const struct td_cudnn_call *c,

@@ -50,8 +50,6 @@ struct td_cudnn_call {
 };
 /* The filter that came swapped, in our order, at the workspace's begin. Returns CUDA's error number. */
 int td_cudnn_swap_back(const struct td_cudnn_plan *plan, const struct td_cudnn_call *c);
-/* Whether the library takes a tensor that begins there. */
-bool td_cudnn_aligned(const void *p);
 TD_MUST enum td_code td_cudnn_convolve(const struct td_cudnn_plan *plan, const struct td_cudnn_call *c,
                                        struct td_err *err);
 
