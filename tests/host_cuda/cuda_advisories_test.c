@@ -4,11 +4,9 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/log.h"
-#include "core/run/engine.h"
 #include "kernels/cuda/base/device.h"
-#include "kernels/cuda/rows.h"
-#include "kernels/ops.h"
 #include "tests/fuzz/op_graph.h"
+#include "tests/host_cuda/device_ops.h"
 #include "tests/test.h"
 
 const char *__asan_default_options(void);
@@ -63,13 +61,8 @@ static int run_row(const struct td_op_table *ops, const struct advisory *row, bo
 static void open_engine(struct td_engine *e)
 {
     struct td_err err = {0};
-    CHECK_OK(td_engine_init(e, td_op_families, &err));
+    device_engine(e);
     CHECK_OK(td_cuda_device_open(&(struct td_device_opts){.limit = 256 * MIB}, &device, &err));
-    for (int f = 0; td_cuda_families[f] != NULL; f++) {
-        for (const struct td_op_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
-            CHECK_OK(td_engine_add_kernels(e, r->op, r->rows, &err));
-        }
-    }
 }
 
 TEST(every_row_ends_as_it_does_on_the_host)

@@ -8,13 +8,11 @@
 
 #include "core/base/timings.h"
 #include "core/run/device_graph.h"
-#include "core/run/engine.h"
 #include "kernels/cuda/base/device.h"
 #include "kernels/cuda/base/pinned.h"
-#include "kernels/cuda/rows.h"
-#include "kernels/ops.h"
 #include "server/models/devices.h"
 #include "server/models/servable_run.h"
+#include "tests/host_cuda/device_ops.h"
 #include "tests/test.h"
 
 void host_cuda_fail(int error); /* host_cuda.h, which is C++; so is the next */
@@ -28,16 +26,6 @@ static void setup(uint64_t limit)
 {
     struct td_err err = {0};
     CHECK_OK(td_cuda_device_open(&(struct td_device_opts){.limit = limit}, &device, &err));
-}
-
-static void add_rows(struct td_engine *e)
-{
-    struct td_err err = {0};
-    for (int f = 0; td_cuda_families[f] != NULL; f++) {
-        for (const struct td_op_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
-            CHECK_OK(td_engine_add_kernels(e, r->op, r->rows, &err));
-        }
-    }
 }
 
 /* p: as a run gives it, of images that differ from `of` to `of`. */
@@ -79,8 +67,7 @@ TEST(a_model_gives_what_it_gives_on_the_host)
     struct td_device_counts c;
     float here[ROWS][CLASSES], there[ROWS][CLASSES];
     setup(0);
-    CHECK_OK(td_engine_init(&engine, td_op_families, &err));
-    add_rows(&engine);
+    device_engine(&engine);
     ask(engine.ops, NULL, here);
     ask(engine.ops, device, there);
     for (int i = 0; i < ROWS * CLASSES; i++) {
@@ -100,9 +87,8 @@ TEST(kernels_are_tried_on_the_device_once_and_remembered)
     struct td_device_counts first, second;
     float plain[ROWS][CLASSES], tried[ROWS][CLASSES];
     setup(0);
-    CHECK_OK(td_engine_init(&engine, td_op_families, &err));
+    device_engine(&engine);
     CHECK_OK(td_timings_open(NULL, "here", &engine.timings, &err));
-    add_rows(&engine);
     ask(engine.ops, device, plain);
     td_cuda_device_count(device, &first);
     const struct td_servable_opts opts = {
@@ -272,8 +258,7 @@ TEST(a_model_without_pinned_memory_gives_the_same)
     struct td_engine engine = {0};
     struct td_device_counts c;
     float p[3][ROWS][CLASSES];
-    CHECK_OK(td_engine_init(&engine, td_op_families, &err));
-    add_rows(&engine);
+    device_engine(&engine);
     for (int i = 0; i < 3; i++) {
         CHECK_OK(td_cuda_device_open(&(struct td_device_opts){.pinned = limits[i]}, &device, &err));
         ask(engine.ops, device, p[i]);
@@ -301,8 +286,7 @@ TEST(a_plan_is_recorded_at_its_nth_run_and_gives_the_same_bits)
     struct td_err err = {0};
     struct td_engine engine = {0};
     float plain[6][ROWS][CLASSES], p[ROWS][CLASSES];
-    CHECK_OK(td_engine_init(&engine, td_op_families, &err));
-    add_rows(&engine);
+    device_engine(&engine);
     for (int graph_run = 0; graph_run < 4; graph_run++) {
         struct td_device_counts c;
         CHECK_OK(td_cuda_device_open(&(struct td_device_opts){.pinned = MIB, .graph_run = graph_run}, &device,
@@ -346,8 +330,7 @@ TEST(runs_at_once_have_recordings_of_their_own_and_lose_those_that_idle)
     struct td_engine engine = {0};
     struct td_device_counts c;
     const struct td_device_opts opts = {.pinned = 64 << 10, .streams = 3, .graph_run = 2};
-    CHECK_OK(td_engine_init(&engine, td_op_families, &err));
-    add_rows(&engine);
+    device_engine(&engine);
     CHECK_OK(td_cuda_device_open(&opts, &device, &err));
     asked[0] = load(&engine);
     asked[1] = load(&engine);
@@ -374,8 +357,7 @@ TEST(recordings_go_when_memory_is_short)
     struct td_stream *stream;
     float p[2][ROWS][CLASSES];
     void *most;
-    CHECK_OK(td_engine_init(&engine, td_op_families, &err));
-    add_rows(&engine);
+    device_engine(&engine);
     CHECK_OK(td_cuda_device_open(&(struct td_device_opts){.limit = MIB, .graph_run = 1}, &device, &err));
     struct td_servable *a = load(&engine), *b = load(&engine);
     ask_once(a, 0, p[0]);

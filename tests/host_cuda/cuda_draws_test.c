@@ -9,11 +9,10 @@
 #include <stdlib.h>
 
 #include "core/base/log.h"
-#include "core/run/engine.h"
 #include "kernels/cuda/base/device.h"
 #include "kernels/cuda/rows.h"
-#include "kernels/ops.h"
 #include "tests/fuzz/op_maker.h"
+#include "tests/host_cuda/device_ops.h"
 #include "tests/test.h"
 
 enum { MIB = 1 << 20, CASES = 20 };
@@ -24,13 +23,8 @@ static struct td_engine engine;
 static void open_engine(void)
 {
     struct td_err err = {0};
-    CHECK_OK(td_engine_init(&engine, td_op_families, &err));
+    device_engine(&engine);
     CHECK_OK(td_cuda_device_open(&(struct td_device_opts){.limit = 256 * MIB}, &device, &err));
-    for (int f = 0; td_cuda_families[f] != NULL; f++) {
-        for (const struct td_op_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
-            CHECK_OK(td_engine_add_kernels(&engine, r->op, r->rows, &err));
-        }
-    }
 }
 
 struct outcome {

@@ -8,11 +8,9 @@
 #include <unistd.h>
 
 #include "core/base/buffer.h"
-#include "core/run/engine.h"
 #include "kernels/cuda/base/device.h"
-#include "kernels/cuda/rows.h"
-#include "kernels/ops.h"
 #include "server/models/servable_run.h"
+#include "tests/host_cuda/device_ops.h"
 #include "tests/test.h"
 
 void host_cuda_fail(int error); /* host_cuda.h, which is C++; so is the next */
@@ -34,12 +32,7 @@ static struct td_servable *load(void)
 {
     struct td_err err = {0};
     struct td_servable *s = NULL;
-    CHECK_OK(td_engine_init(&engine, td_op_families, &err));
-    for (int f = 0; td_cuda_families[f] != NULL; f++) {
-        for (const struct td_op_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
-            CHECK_OK(td_engine_add_kernels(&engine, r->op, r->rows, &err));
-        }
-    }
+    device_engine(&engine);
     const struct td_servable_opts opts = {.ops = engine.ops, .devices = {{device}, 1}};
     CHECK_OK(td_servable_load("digits", 1, DIGITS_DIR, &opts, &s, &err));
     return s;

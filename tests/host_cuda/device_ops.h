@@ -1,10 +1,10 @@
-/* tests/host_cuda/device_ops.h - the ops with the device's kernels.
+/* tests/host_cuda/device_ops.h - the ops with the device's kernels: of a process's graphs, or of an engine.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_TESTS_HOST_CUDA_DEVICE_OPS_H
 #define TD_TESTS_HOST_CUDA_DEVICE_OPS_H
 
-#include "core/graph/op.h"
+#include "core/run/engine.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/ops.h"
 #include "tests/test.h"
@@ -23,6 +23,17 @@ static inline struct td_op_table *device_ops(void)
         }
     }
     return ops;
+}
+
+static inline void device_engine(struct td_engine *e)
+{
+    struct td_err err = {0};
+    CHECK_OK(td_engine_init(e, td_op_families, &err));
+    for (int f = 0; td_cuda_families[f] != NULL; f++) {
+        for (const struct td_op_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
+            CHECK_OK(td_engine_add_kernels(e, r->op, r->rows, &err));
+        }
+    }
 }
 
 #endif
