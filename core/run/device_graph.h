@@ -45,6 +45,8 @@ size_t td_device_graphs_trim(const struct td_device *d);
 struct td_stream *td_device_recorder_stream(const struct td_device_recorder *r);
 /* The next piece of the arena: *buffer is a new reference. */
 void td_device_recorder_take(struct td_device_recorder *r, struct td_buffer **buffer, void **data);
+/* Where a launch that draws finds what was drawn. */
+void *td_device_recorder_drawn(struct td_device_recorder *r);
 /* Gives a launch that judges inputs its word, and notes it for the launches of the recording. */
 TD_MUST enum td_code td_device_recorder_judge(struct td_device_recorder *r, const struct td_step *s,
                                               struct td_launch *l, struct td_err *err);

@@ -205,6 +205,7 @@ enum td_code td_lone_launch(const struct td_launch *l, struct td_err *err)
                         .stream = l->stream,
                         .fault = l->fault,
                         .counts = l->counts,
+                        .drawn = l->drawn,
                         .run = &run,
                         .step = &x};
     const unsigned long mode = td_float_mode_enter();
