@@ -144,6 +144,7 @@ struct td_kernel {
     struct td_type_rule types[TD_TYPE_RULES]; /* unused rules zeroed; an attribute without a rule takes all */
     enum td_library_kind library;
     bool competes; /* with its neighbours that say so too: which is faster is worth trying */
+    bool draws; /* of a device's row: run knows td_call.drawn, so that it may be recorded though it draws */
     bool hands_on; /* output 0 is input 0's bytes, of whatever shapes: on a device nothing is queued for it */
     /* of a device's row: bit i: what input i holds may be refused, by td_call.fault */
     uint32_t judged;

@@ -87,6 +87,7 @@ TD_MUST enum td_code td_infer_rows(const struct td_node *node, const struct td_s
 
 /* ------------------------------------------------------------------ a kernel call */
 
+enum { TD_DRAWN_BYTES = 32 };
 struct td_call {
     const struct td_node *node;
     int n_in, n_out;
@@ -97,6 +98,9 @@ struct td_call {
     int32_t *fault;   /* on the device: 1 there refuses what is in the inputs that its row judges */
     int64_t *counts;  /* on the device: of a row's first part (struct td_kernel_sized) */
     uint32_t swapped; /* bit i: input i came so (struct td_kernel_offer); its shape is as ever */
+    /* Of a row that draws: NULL: it draws, and launches. Without a stream: it draws alone, and puts here, on
+     * the host, what a launch is to know of that, TD_DRAWN_BYTES at most. Else: on the device, that. */
+    void *drawn;
     const float *const *post_in;    /* operands of the posts that prepare took, by post; NULL: none */
     const struct td_shape *seen_as; /* td_out shows output 0 under this shape (same count); NULL: its own */
     struct td_run *run;             /* opaque: stop word, resources, functions, printing (below) */

@@ -1,6 +1,6 @@
 /* core/run/device_graph.c - an arena, a recording, and who reads and writes what of it.
  *
- *   arena   | words | zeros | inputs, each its own place | outputs and workspaces (core/run/device_arena.h) |
+ *   arena   | draws | words | zeros | inputs, each its own place | outputs, workspaces (device_arena.h) |
  *
  * Words are those of launches that judge inputs: the recording begins with zeros to them, and behind each of
  * its launches they are copied to the run's own (core/run/device_faults.h).
@@ -331,6 +331,7 @@ static enum td_code launch(struct td_frame *f, const struct td_bound_plan *l, st
     struct td_device_run *dev = f->dev;
     TD_TRY(td_recorded_make_room(dev, td_recorded_judged(r), err));
     TD_TRY(given ? TD_OK : give_all(f, r, err));
+    TD_TRY(td_recorded_draw(f, l, r, err));
     if (r->of.loop) {
         TD_TRY(td_device_loop_run(f, l->plan, r, run, err));
     } else {

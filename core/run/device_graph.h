@@ -47,6 +47,8 @@ struct td_stream *td_device_recorder_stream(const struct td_device_recorder *r);
 /* Weight v as it lies there swapped (core/run/device_weights.h); NULL: the recording has it as it is. */
 const struct td_tensor *td_device_recorder_swapped(const struct td_device_recorder *r, int v);
 void td_device_recorder_take(struct td_device_recorder *r, struct td_buffer **buffer, void **data);
+/* Where a launch that draws finds what was drawn. */
+void *td_device_recorder_drawn(struct td_device_recorder *r);
 /* Gives a launch that judges inputs its word, and notes it for the launches of the recording. */
 TD_MUST enum td_code td_device_recorder_judge(struct td_device_recorder *r, const struct td_step *s,
                                               struct td_launch *l, struct td_err *err);

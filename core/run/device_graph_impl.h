@@ -56,7 +56,8 @@ struct td_recorded {
     struct td_recorded_judge *judges;
     int32_t *words;                 /* n_judges, in the arena */
     struct td_recorded_home *homes; /* of variables that it assigns, by address */
-    int n_in, n_out, n_judges, n_homes;
+    int n_in, n_out, n_judges, n_homes, n_draws;
+    void *drawn;                     /* n_draws, in the arena, of TD_DRAWN_BYTES each */
     bool whole;                      /* a plan of its own: its feeds have places, and what it fetches has */
     struct td_recorded_inner *inner; /* n_inner, in the order of the steps that run them */
     int n_inner;
@@ -80,7 +81,8 @@ struct td_device_recorder {
     struct td_device_arena plan;
     const struct td_recorded_room *room;
     const struct td_tensor *known; /* as struct td_recorded_judge has it */
-    int next, judged, inner; /* of the plan's pieces, the judges, and control flow: the same each time */
+    int next, judged, drawn,
+        inner; /* of the plan's pieces, judges, draws, control flow: the same each time */
 };
 
 /* Whether b is the arena of a recording. */
@@ -102,6 +104,12 @@ TD_MUST enum td_code td_recorded_take_weight(struct td_frame *f, struct td_recor
 TD_MUST enum td_code td_recorded_make_room(struct td_device_run *dev, int n_judges, struct td_err *err);
 TD_MUST enum td_code td_recorded_expect(struct td_frame *f, const struct td_plan *p,
                                         const struct td_recorded *r, struct td_err *err);
+
+/* How many steps draw. */
+int td_recorded_count_draws(const struct td_bound_plan *l, const struct td_recorded *r);
+/* Draws what the next launch takes, in the order of the steps, and queues its way there. */
+TD_MUST enum td_code td_recorded_draw(struct td_frame *f, const struct td_bound_plan *l,
+                                      const struct td_recorded *r, struct td_err *err);
 
 /* ---- how one is made, in this order */
 /* What goes in. *ok: it can be recorded now. */

@@ -215,6 +215,21 @@ enum td_code td_homes_enter(struct td_frame *f, const struct td_bound_plan *l, s
 
 /* ------------------------------------------------------------------ where they are */
 
+/* Bytes like that, which are there for other runs, too: one may assign the variable this moment, and copies
+ * the value to its home in a stream of its own. */
+static enum td_code make_place(struct td_device_run *dev, struct td_tensor *like, struct td_err *err)
+{
+    const struct td_device *d = dev->device;
+    TD_TRY(td_device_run_make(dev, like->dtype, &like->shape, like, err));
+    td_buffer_off_stream(like->buf);
+    enum td_code rc = d->event_record(d, dev->stream, dev->event, err);
+    rc = rc ? rc : d->event_wait(d, dev->event, err);
+    if (rc) {
+        td_tensor_clear(like);
+    }
+    return rc;
+}
+
 static enum td_code place(struct td_frame *f, const struct td_bound_plan *l, struct td_recorded_home *home,
                           struct td_err *err)
 {
@@ -227,8 +242,9 @@ static enum td_code place(struct td_frame *f, const struct td_bound_plan *l, str
     td_variable_make_home(home->variable, &like, dev, &home->there);
     td_tensor_clear(&like);
     if (home->there.buf == NULL) {
-        TD_TRY(td_device_run_make(dev, l->plan->dtype[v], &l->shape[v], &like, err));
-        td_buffer_off_stream(like.buf);
+        like.dtype = l->plan->dtype[v];
+        like.shape = l->shape[v];
+        TD_TRY(make_place(dev, &like, err));
         td_variable_make_home(home->variable, &like, dev, &home->there);
         td_tensor_clear(&like);
     }

@@ -264,6 +264,11 @@ void td_device_recorder_take(struct td_device_recorder *r, struct td_buffer **bu
     *data = (char *)r->to->arena->data + r->plan.at[r->next++];
 }
 
+void *td_device_recorder_drawn(struct td_device_recorder *r)
+{
+    return (char *)r->to->drawn + (size_t)r->drawn++ * TD_DRAWN_BYTES;
+}
+
 enum td_code td_device_recorder_judge(struct td_device_recorder *r, const struct td_step *s,
                                       struct td_launch *l, struct td_err *err)
 {
@@ -372,7 +377,7 @@ static enum td_code record_in_passes(struct td_frame *f, const struct td_bound_p
 enum td_code td_recorded_steps(struct td_frame *f, const struct td_bound_plan *l,
                                struct td_device_recorder *rec, struct td_err *err)
 {
-    rec->next = rec->judged = rec->inner = 0;
+    rec->next = rec->judged = rec->drawn = rec->inner = 0;
     f->dev->record = rec;
     const enum td_code rc = td_recorded_loops(rec->to) > 0
                                 ? record_in_passes(f, l, rec, err)
@@ -459,8 +464,8 @@ static void undo(struct td_frame *f, const struct td_bound_plan *l, struct td_re
     td_recorded_drop(f->dev->device, r);
 }
 
-/* Where what stays is, up to the byte that is returned: words and flags of loops, words and as many zeros,
- * own inputs, what is inside. */
+/* Where what stays is, up to the byte that is returned: words and flags of loops, draws, words and as many
+ * zeros, own inputs, what is inside. */
 static size_t place_all(const struct td_frame *f, struct td_recorded *r, size_t head, size_t words)
 {
     return td_recorded_inner_place(r, td_recorded_place(f, r, head + 2 * words));
@@ -499,8 +504,10 @@ enum td_code td_recorded_allocate(struct td_frame *f, const struct td_bound_plan
     TD_FAIL_IF(room->n_words > TD_DEVICE_FAULTS_MOST, err, UNIMPLEMENTED,
                "%d of its steps judge their inputs", room->n_words);
     const int n_loops = td_recorded_loops(r);
-    const size_t head =
+    const size_t flags =
         n_loops > 0 ? td_device_arena_aligned((2 + 3 * (size_t)n_loops) * sizeof(uint32_t)) : 0;
+    r->n_draws = own != NULL ? td_recorded_count_draws(l, r) : 0;
+    const size_t head = flags + td_device_arena_aligned((size_t)r->n_draws * TD_DRAWN_BYTES);
     size_t at = place_all(f, r, head, td_device_arena_aligned((size_t)room->n_words * sizeof(int32_t)));
     if (own != NULL) {
         TD_TRY(td_device_arena_plan(l, &r->of, at, own, err));
@@ -508,6 +515,7 @@ enum td_code td_recorded_allocate(struct td_frame *f, const struct td_bound_plan
     }
     TD_TRY(td_recorded_inner_plan(r, &at, err));
     TD_TRY(td_device_run_allocate(f->dev, at, &r->arena, err));
+    r->drawn = (char *)r->arena->data + flags;
     return use_arena(f, r, head, n_own, n_loops, room, err);
 }
 

@@ -334,6 +334,9 @@ static enum td_code launch_kernel(struct td_frame *f, const struct td_plan *p, c
                                .out = &dev->at[s->out0],
                                .n_in = s->n_in,
                                .n_out = s->n_out};
+    if (dev->record != NULL && c->kernel->draws) {
+        launch.drawn = td_device_recorder_drawn(dev->record);
+    }
     enum td_code rc = expect_faults(f, s, &launch, err);
     if (rc == TD_OK && sized) {
         rc = td_device_sized_find(f, &launch, f->shapes + s->n_in, err);

@@ -48,6 +48,7 @@ struct td_launch {
     struct td_stream *stream;
     /* a word on the device, of a kernel that judges inputs (core/run/device_faults.h) */
     int32_t *fault;
+    void *drawn;      /* as struct td_call has it */
     int64_t *counts;  /* on the device: the first part of a sized kernel is to run; NULL: run is */
     uint32_t swapped; /* bit i: input i is (struct td_kernel_offer) */
     const struct td_tensor *in, *out; /* out: allocated, of the inferred shapes */

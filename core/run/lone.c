@@ -206,6 +206,7 @@ enum td_code td_lone_launch(const struct td_launch *l, struct td_err *err)
                         .fault = l->fault,
                         .counts = l->counts,
                         .swapped = l->swapped,
+                        .drawn = l->drawn,
                         .run = &run,
                         .step = &x};
     const unsigned long mode = td_float_mode_enter();

@@ -7,11 +7,21 @@
 #include "core/run/device_faults.h"
 #include "core/run/model.h"
 
+static bool is_drawn(const struct td_bound_plan *l, int k)
+{
+    return (l->plan->steps[k].node->op->flags & TD_OP_DRAWS) != 0;
+}
+
+bool td_stretch_draws(const struct td_bound_plan *l, int k)
+{
+    return l->inner[k] == NULL && td_stretch_runs(l, k) && is_drawn(l, k);
+}
+
 bool td_stretch_is_same(const struct td_bound_plan *l, int k)
 {
     const struct td_step *s = &l->plan->steps[k];
     const struct td_kernel *row = l->choice[k].kernel;
-    bool same = row != NULL && row->sized == NULL && (s->node->op->flags & TD_OP_DRAWS) == 0;
+    bool same = row != NULL && row->sized == NULL && (row->draws || !is_drawn(l, k));
     for (int i = 0; same && i < s->n_in; i++) {
         same = !td_step_reads_here(s, l->choice[k].kernel, i) || td_stretch_is_fixed(l, s->in[i]);
     }
@@ -25,7 +35,7 @@ bool td_stretch_is_steady(const struct td_bound_plan *l, int k)
         return true;
     }
     const bool checks = l->mode[k] == TD_STEP_DEVICE_CHECK;
-    bool ok = (checks || l->mode[k] == TD_STEP_DEVICE) && td_stretch_is_same(l, k);
+    bool ok = (checks || l->mode[k] == TD_STEP_DEVICE) && td_stretch_is_same(l, k) && !is_drawn(l, k);
     for (int i = 0; checks && ok && i < s->n_in; i++) { /* but for what the kernel judges itself */
         const int v = s->in[i];
         ok = td_stretch_is_fixed(l, v) || !td_bound_plan_judges(&l->shape[v], l->plan->dtype[v]) ||

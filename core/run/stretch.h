@@ -2,10 +2,11 @@
  * (core/run/device_graph.h).
  *
  * A stretch is as many steps as there are, one behind the other, of mode DEVICE or SKIP, whose launches are
- * the same in every run but for the bytes of their inputs: none draws random numbers, and what kernels read
- * on the host is known with the shapes. If and Case are such steps, too, where all of their branches are made
- * of them (core/run/inner.h). It has two launches at least, and judges at most as often as a run has words
- * for that (core/run/device_faults.h). Plans with dead values have none.
+ * the same in every run but for the bytes of their inputs: what kernels read on the host is known with the
+ * shapes; and those that draw random numbers take them from what is drawn before each launch
+ * (core/run/device_draws.c), but in what control flow runs, which has none. If and Case are such steps, too,
+ * where all of their branches are made of them (core/run/inner.h). It has two launches at least, and judges
+ * at most as often as a run has words for that (core/run/device_faults.h). Plans with dead values have none.
  *
  * Steps of the host that move values of variables (TD_OP_VARIABLES) may stand among them: those that read or
  * take are done before the launch, those that assign behind it. So a stretch ends before a variable is read,
@@ -42,7 +43,10 @@ bool td_stretch_assigns(const struct td_bound_plan *l, int step, int v);
 bool td_stretch_outlives(const struct td_bound_plan *l, const struct td_stretch *s, int v);
 /* The variable behind input i, a handle, as is known with the shapes: NULL if it is not. */
 const struct td_obj *td_stretch_variable(const struct td_bound_plan *l, int step, int i);
-/* Whether a step's kernel draws no random numbers, and what it reads on the host is known with the shapes. */
+/* Whether a step draws from a generator that the host has. */
+bool td_stretch_draws(const struct td_bound_plan *l, int step);
+/* Whether a step draws no random numbers, or finds them drawn, and what it reads on the host is known with
+ * the shapes. */
 bool td_stretch_is_same(const struct td_bound_plan *l, int step);
 /* Whether step k may be a part of what another step runs, and does the same there each time, but for the
  * bytes of its inputs; some do nothing. */

@@ -62,7 +62,6 @@ static void ask(const struct td_op_table *ops, const struct td_device *d, float 
 
 TEST(a_model_gives_what_it_gives_on_the_host)
 {
-    struct td_err err = {0};
     struct td_engine engine = {0};
     struct td_device_counts c;
     float here[ROWS][CLASSES], there[ROWS][CLASSES];

@@ -1,6 +1,6 @@
 /* tests/host_cuda/variables_test.c - variables of recorded plans that somebody else looks at: kernels that
  * judge what is written over (core/run/device_home.h), loops (core/run/device_loop.h); and updates as nodes
- * (core/compile/pass_update.c).
+ * (core/compile/pass_update.c). Generators that nodes keep (core/run/device_draws.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/host_cuda/there.h"
@@ -221,8 +221,34 @@ TEST(an_update_of_another_shape_is_refused)
     }
 }
 
+/* ------------------------------------------------------------------ generators */
+
+/* Draws of nodes' own generators are recorded with what reads them, and are the same numbers as step by step,
+ * also where some runs are not recorded. */
+TEST(kept_generators_draw_in_what_is_recorded)
+{
+    static const char text[] = X
+        "u = RandomUniform {T:type=int32; dtype:type=float; seed:int=7; seed2:int=9} (int32[2] 3 3)\n"
+        "v = RandomStandardNormal {T:type=int32; dtype:type=double; seed:int=3; seed2:int=5} (int32[2] 3 "
+        "3)\n"
+        "t = TruncatedNormal {T:type=int32; dtype:type=half; seed:int=3; seed2:int=5} (int32[1] 3)\n"
+        "k = RandomUniformInt {T:type=int32; Tout:type=int64; seed:int=1; seed2:int=2} "
+        "(int32[2] 3 3, int64[] -50, int64[] 50)\n"
+        "vf = Cast {SrcT:type=double; DstT:type=float} (v)\ntf = Cast {SrcT:type=half; DstT:type=float} (t)\n"
+        "kf = Cast {SrcT:type=int64; DstT:type=float} (k)\n"
+        "a = AddV2" FLOAT "(u, x)\nb = Mul" FLOAT "(a, vf)\nc = Sub" FLOAT "(b, tf)\nr = AddV2" FLOAT
+        "(c, kf)\n";
+    chosen_there(text, &square, false);
+    for (int graph_run = 2; graph_run <= RUNS; graph_run++) {
+        const struct td_device_counts c =
+            same_there(text, &square, &(struct td_device_opts){.pinned = MIB, .graph_run = graph_run});
+        CHECK_INT((long long)c.graph_launches, RUNS + 1 - graph_run);
+    }
+}
+
 TEST_MAIN(RUN(what_is_judged_and_taken_is_refused_as_it_was)
               RUN(what_is_judged_in_another_shape_is_refused_as_it_was)
                   RUN(what_is_judged_and_read_is_refused_as_it_was)
                       RUN(what_a_branch_judges_is_refused_as_it_was) RUN(a_loop_reads_what_each_run_assigns)
-                          RUN(a_jobs_variables_are_updated_there) RUN(an_update_of_another_shape_is_refused))
+                          RUN(a_jobs_variables_are_updated_there) RUN(an_update_of_another_shape_is_refused)
+                              RUN(kept_generators_draw_in_what_is_recorded))

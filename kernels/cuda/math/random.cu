@@ -17,7 +17,7 @@ template <> constexpr int bits_of<__nv_bfloat16> = 7;
 __device__ struct td_philox made(const td_cuda_generator &from)
 {
     if (from.seeds == nullptr) {
-        return from.g;
+        return from.drawn != nullptr ? *from.drawn : from.g;
     }
     const int64_t *w = static_cast<const int64_t *>(from.seeds);
     const int32_t *s = static_cast<const int32_t *>(from.seeds);
@@ -46,8 +46,9 @@ template <class T> __global__ void numbers(enum td_random_kind kind, td_cuda_gen
     }
 }
 
-template <class T> __global__ void integers(td_cuda_random_range s, struct td_philox first, T *y, int64_t n)
+template <class T> __global__ void integers(td_cuda_random_range s, td_cuda_generator from, T *y, int64_t n)
 {
+    const struct td_philox first = made(from);
     constexpr bool wide = sizeof(T) == 8;
     constexpr int size = wide ? 2 : 4;
     for (int64_t at = td_cuda_first(); at * size < n; at += td_cuda_stride()) {
@@ -108,12 +109,13 @@ int td_cuda_random(enum td_cuda_type type, enum td_random_kind kind, const struc
     return td_cuda_with_float(type, run_numbers{kind, *from, y, n, stream});
 }
 
-int td_cuda_random_ints(const struct td_cuda_random_range *s, struct td_philox g, void *y, int64_t n,
-                        struct td_cuda_stream *stream)
+int td_cuda_random_ints(const struct td_cuda_random_range *s, const struct td_cuda_generator *from, void *y,
+                        int64_t n, struct td_cuda_stream *stream)
 {
-    return s->wide
-               ? td_cuda_over(integers<uint64_t>, (n + 1) / 2, stream, *s, g, static_cast<uint64_t *>(y), n)
-               : td_cuda_over(integers<uint32_t>, (n + 3) / 4, stream, *s, g, static_cast<uint32_t *>(y), n);
+    return s->wide ? td_cuda_over(integers<uint64_t>, (n + 1) / 2, stream, *s, *from,
+                                  static_cast<uint64_t *>(y), n)
+                   : td_cuda_over(integers<uint32_t>, (n + 3) / 4, stream, *s, *from,
+                                  static_cast<uint32_t *>(y), n);
 }
 
 int td_cuda_random_gamma(enum td_cuda_type type, struct td_philox g, const void *alpha, int64_t n_alpha,

@@ -11,11 +11,12 @@
 extern "C" {
 #endif
 
-/* A generator, or the two seeds on the GPU that one is made of there: so a launch that is recorded reads them
- * anew each time. */
+/* A generator; or one on the GPU, or the two seeds there that one is made of: so a launch that is recorded
+ * reads them anew each time. */
 struct td_cuda_generator {
     struct td_philox g;
-    const void *seeds; /* NULL: g */
+    const struct td_philox *drawn;
+    const void *seeds; /* both NULL: g */
     bool wide;         /* they are of 8 bytes each, else of 4 */
 };
 /* y [n] = numbers of the distribution, in the order that the generator gives them. */
@@ -26,8 +27,8 @@ struct td_cuda_random_range {
     uint64_t lo, range;
     bool wide;
 };
-int td_cuda_random_ints(const struct td_cuda_random_range *s, struct td_philox g, void *y, int64_t n,
-                        struct td_cuda_stream *stream);
+int td_cuda_random_ints(const struct td_cuda_random_range *s, const struct td_cuda_generator *from, void *y,
+                        int64_t n, struct td_cuda_stream *stream);
 
 /* y [samples, n_alpha]: numbers of the gamma distribution of each alpha, which the generator gives alpha by
  * alpha. */
