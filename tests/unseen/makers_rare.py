@@ -134,3 +134,14 @@ def filters_of_nothing(folder):
         for x in ((2, 4, 4, 3), (0, 4, 4, 3), (2, 0, 4, 3), (2, 4, 4, 0)):
             for w in ((2, 2, 3, 4), (0, 2, 3, 4), (2, 2, 3, 0), (2, 2, 0, 4), (0, 0, 3, 0)):
                 yield case({"x": np.ones(x, np.float32), "w": np.ones(w, np.float32)}, signature=k)
+
+
+@model(vary=False)
+def sums_of_many(folder):
+    """AddN adds eights up by themselves: where terms cancel, the order is what is left of them."""
+    f = lambda **x: {"y": tf.add_n(list(x.values()))}
+    save(folder, {f"of_{n}": (f, {f"x{k}": ([None], F) for k in range(n)}) for n in (7, 8, 9, 10, 17, 20, 33)})
+    for n in (7, 8, 9, 10, 17, 20, 33):
+        x = floats(n, n, 60)
+        x[np.arange(n), np.arange(n)], x[(np.arange(n) * 5 + 3) % n, np.arange(n)] = 3e38, -3e38
+        yield case({f"x{k}": row for k, row in enumerate(x)}, signature=f"of_{n}")
