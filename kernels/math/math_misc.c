@@ -3,9 +3,9 @@
  *   AddN: N tensors of one shape  ->  their sum           Cross: a, b [.., 3]  ->  a x b [.., 3]
  *   ClipByValue: t, clip_value_min, clip_value_max (scalars, or of t's shape)  ->  t within the bounds
  *
- * AddN adds pairwise in the element type and in TensorFlow's order: the first inputs until eights are left, of
- * which each is added up by itself. AddN of TensorLists (variants) adds them element by element: gradients of
- * loops need it.
+ * AddN adds pairwise in the element type and in TensorFlow's order: the first inputs until eights are left,
+ * of which each is added up by itself. AddN of TensorLists (variants) adds them element by element: gradients
+ * of loops need it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/graph/emit.h"
@@ -40,10 +40,10 @@ enum { STRIP = 512, AT_ONCE = 8 }; /* elements; inputs that are added before the
 static void add_inputs(const struct td_call *c, int first, int last, size_t from, td_cd *sum, int64_t n)
 {
     td_binary_fn *fn = add_fns[c->in[0]->dtype];
-    const void *so_far = (const char *)c->in[first]->data + from;
+    const void *with = (const char *)c->in[first]->data + from;
     for (int i = first + 1; i < last; i++) {
-        fn(so_far, (const char *)c->in[i]->data + from, sum, n, TD_BOTH_ARRAYS);
-        so_far = sum;
+        fn(with, (const char *)c->in[i]->data + from, sum, n, TD_BOTH_ARRAYS);
+        with = sum;
     }
 }
 
