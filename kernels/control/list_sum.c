@@ -82,12 +82,15 @@ static enum td_code add_lists(const struct td_node *n, struct td_tensor *sum, in
     return TD_OK;
 }
 
+/* A component that no gradient stands at (a condition that a loop kept) has no sum either: it stays. */
 static enum td_code add_components(const struct td_node *n, struct td_tensor *sum, const struct td_tensor *x,
                                    const struct td_tensor *y, int count, struct td_err *err)
 {
     for (int i = 0; i < count; i++) {
         td_tensor_ref(&sum[i], &x[i]);
-        TD_TRY(add(n, &sum[i], &y[i], err));
+        if (x[i].dtype != y[i].dtype || td_dtype_in(x[i].dtype, TD_SET_NUMBERS | TD_BIT(TD_VARIANT))) {
+            TD_TRY(add(n, &sum[i], &y[i], err));
+        }
     }
     return TD_OK;
 }

@@ -76,8 +76,8 @@ static inline td_zc td_zmatrix_quotient(td_zc a, td_zc b)
 }
 
 /* a [n,n] becomes L (unit diagonal, not stored) and U; row i of the result was row p[i]. *sign is the
- * permutation's. False when a pivot is zero or the first one NaN, which is what Eigen's smallest pivot tells; the
- * factors are complete all the same. */
+ * permutation's. False when a pivot is zero or the first one NaN, which is what Eigen's smallest pivot tells;
+ * the factors are complete all the same. */
 bool td_zmatrix_lu(td_zc *a, int64_t n, int64_t *p, double *sign);
 
 /* Lower factor of a hermitian a [n,n], of which the lower triangle is read. False when a is not positive

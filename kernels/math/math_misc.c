@@ -3,8 +3,9 @@
  *   AddN: N tensors of one shape  ->  their sum           Cross: a, b [.., 3]  ->  a x b [.., 3]
  *   ClipByValue: t, clip_value_min, clip_value_max (scalars, or of t's shape)  ->  t within the bounds
  *
- * AddN adds pairwise in the order of the inputs, in the element type, as TensorFlow does. AddN of TensorLists
- * (variants) adds them element by element: gradients of loops need it.
+ * AddN adds pairwise in the element type and in TensorFlow's order: the first inputs until eights are left,
+ * of which each is added up by itself. AddN of TensorLists (variants) adds them element by element: gradients
+ * of loops need it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/graph/emit.h"
@@ -33,17 +34,29 @@ TD_INT_TYPES(X)
 static td_binary_fn *const add_fns[TD_DTYPE_END] = {TD_ROWS_FLOATS(add), TD_ROWS_COMPLEX(add),
                                                     TD_ROWS_SIGNED(add), TD_ROWS_UNSIGNED(add)};
 
-enum { STRIP = 1024 }; /* elements */
+enum { STRIP = 512, AT_ONCE = 8 }; /* elements; inputs that are added before their sum is */
+
+/* sum = the n elements from byte `from` of inputs first..last - 1, of which there are two or more */
+static void add_inputs(const struct td_call *c, int first, int last, size_t from, td_cd *sum, int64_t n)
+{
+    td_binary_fn *fn = add_fns[c->in[0]->dtype];
+    const void *with = (const char *)c->in[first]->data + from;
+    for (int i = first + 1; i < last; i++) {
+        fn(with, (const char *)c->in[i]->data + from, sum, n, TD_BOTH_ARRAYS);
+        with = sum;
+    }
+}
 
 /* y[at, at + n) = their sum, made apart: y may lie on any of the inputs. */
 static void add_strip(const struct td_call *c, const struct td_tensor *y, int64_t at, int64_t n)
 {
-    td_cd sum[STRIP];
+    td_cd sum[STRIP], part[STRIP];
     const size_t size = td_dtype_size(y->dtype), from = (size_t)at * size;
-    td_binary_fn *fn = add_fns[y->dtype];
-    fn((const char *)c->in[0]->data + from, (const char *)c->in[1]->data + from, sum, n, TD_BOTH_ARRAYS);
-    for (int i = 2; i < c->n_in; i++) {
-        fn(sum, (const char *)c->in[i]->data + from, sum, n, TD_BOTH_ARRAYS);
+    const int over = c->n_in % AT_ONCE, begin = over < 2 ? AT_ONCE + over : over;
+    add_inputs(c, 0, begin, from, sum, n);
+    for (int i = begin; i < c->n_in; i += AT_ONCE) {
+        add_inputs(c, i, i + AT_ONCE, from, part, n);
+        add_fns[y->dtype](sum, part, sum, n, TD_BOTH_ARRAYS);
     }
     memcpy((char *)y->data + from, sum, (size_t)n * size);
 }

@@ -441,3 +441,27 @@ def shapes_at_run_time(folder):
     yield case({"x": floats(1, 2, 3, 4), "perm": [2, 0, 0], "begin": [1, 0, 0], "size": [-1, 1, 2], "depth": 3}, id="perm")
     yield case({"x": floats(1, 2, 3, 4), "perm": [2, 0, 1], "begin": [1, 0, 0], "size": [4, 1, 2], "depth": 3}, id="slice")
     yield case({"x": floats(1, 2, 3, 4), "perm": [0, 1, 2], "begin": [0, 0, 0], "size": [2, 3, 4], "depth": -1}, id="depth")
+
+
+@model
+def gradient_of_a_loop_that_breaks(folder):
+    """The gradient of a loop with break and continue, taken in the graph, and differentiated again: TensorFlow keeps the conditions of its branches as Optionals in lists."""
+    def total(x):
+        s, rows = tf.constant(0.), tf.TensorArray(tf.float32, 0, dynamic_size=True)
+        for row in x:
+            if tf.reduce_sum(row) > 2.5:
+                break
+            if row[0] < 0:
+                continue
+            s += tf.reduce_sum(row * row)
+            rows = rows.write(rows.size(), row * s)
+        return s + tf.reduce_sum(tf.sin(rows.stack()))
+
+    def f(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = total(x)
+        return {"y": y, "g": tape.gradient(y, x)}
+    save(folder, {"serving_default": (f, {"x": ([None, 2], F)})})
+    yield case({"x": floats(3, 5, 2)})
+    yield case({"x": [[.5, .25], [2, 1], [.5, .5]]})

@@ -123,3 +123,25 @@ def no_sequences(folder):
     save(folder, {"serving_default": (f, {"x": ([None, None], I), "y": ([None, None], I)})})
     for x, y in (([[1, 2], [3, 0]], [[1, 2, 3], [0, 0, 0]]), (np.zeros((0, 2)), np.zeros((0, 2))), (np.zeros((2, 0)), [[1], [2]])):
         yield case({"x": np.array(x, np.int32), "y": np.array(y, np.int32)})
+
+
+@model(vary=False)
+def filters_of_nothing(folder):
+    """Convolutions of no channels, to none, by windows of no pixels: empty or zeros where TensorFlow has them, else refused."""
+    kinds = {"conv": lambda x, w: tf.nn.conv2d(x, w, 1, "VALID"), "same": lambda x, w: tf.nn.relu(tf.nn.conv2d(x, w, 1, "SAME") + 1.), "depth": lambda x, w: tf.nn.depthwise_conv2d(x, w, [1, 1, 1, 1], "VALID"), "cube": lambda x, w: tf.nn.conv3d(x[:, None], w[None], [1, 1, 1, 1, 1], "VALID")}
+    save(folder, {k: ((lambda make: lambda x, w: {"y": make(x, w)})(make), {"x": ([None] * 4, F), "w": ([None] * 4, F)}) for k, make in kinds.items()})
+    for k in kinds:
+        for x in ((2, 4, 4, 3), (0, 4, 4, 3), (2, 0, 4, 3), (2, 4, 4, 0)):
+            for w in ((2, 2, 3, 4), (0, 2, 3, 4), (2, 2, 3, 0), (2, 2, 0, 4), (0, 0, 3, 0)):
+                yield case({"x": np.ones(x, np.float32), "w": np.ones(w, np.float32)}, signature=k)
+
+
+@model(vary=False)
+def sums_of_many(folder):
+    """AddN adds eights up by themselves: where terms cancel, the order is what is left of them."""
+    f = lambda **x: {"y": tf.add_n(list(x.values()))}
+    save(folder, {f"of_{n}": (f, {f"x{k}": ([None], F) for k in range(n)}) for n in (7, 8, 9, 10, 17, 20, 33)})
+    for n in (7, 8, 9, 10, 17, 20, 33):
+        x = floats(n, n, 60)
+        x[np.arange(n), np.arange(n)], x[(np.arange(n) * 5 + 3) % n, np.arange(n)] = 3e38, -3e38
+        yield case({f"x{k}": row for k, row in enumerate(x)}, signature=f"of_{n}")

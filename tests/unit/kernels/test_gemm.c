@@ -357,8 +357,22 @@ TEST(few_rows_of_large_weights_are_ours)
     CHECK(!td_gemm_is_small(&(struct td_gemm){.m = 2, .k = 1024, .n = 1024}));
 }
 
-TEST_MAIN(RUN(rows_together_are_what_they_are_alone) RUN(panels_give_what_rows_give)
-              RUN(panels_do_their_posts) RUN(a_square_matrix_and_its_transpose_are_two_packs)
-                  RUN(few_rows_of_large_weights_are_ours)
+/* Where two NaN meet in a sum either may stay: only that it is one is the same. */
+TEST(rows_with_nan_are_together_what_they_are_alone)
+{
+    for (int64_t n = 1; n <= 40; n++) {
+        float *b = numbers(4 * n + 64, 2), c[2 * 40], a[8] = {NAN, 1, 2, 3, -NAN, -NAN, -NAN, NAN};
+        td_gemm_small(
+            &(struct td_gemm){.m = 2, .k = 4, .n = n, .a = a, .b = b, .c = c, .lda = 4, .ldb = n, .ldc = n});
+        for (int64_t j = 0; j < 2 * n; j++) {
+            CHECK(isnan(c[j]));
+        }
+        td_free(b);
+    }
+}
+
+TEST_MAIN(RUN(rows_together_are_what_they_are_alone) RUN(rows_with_nan_are_together_what_they_are_alone)
+              RUN(panels_give_what_rows_give) RUN(panels_do_their_posts)
+                  RUN(a_square_matrix_and_its_transpose_are_two_packs) RUN(few_rows_of_large_weights_are_ours)
                       RUN(the_first_weights_are_packed_at_once_and_what_moves_is_not)
                           RUN(slabs_go_with_what_lies_in_them) RUN(a_reorder_multiplies_as_a_loop_does))
