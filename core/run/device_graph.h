@@ -43,9 +43,9 @@ size_t td_device_graphs_trim(const struct td_device *d);
 
 /* ---- of steps that are being recorded (core/run/device_run.c) */
 struct td_stream *td_device_recorder_stream(const struct td_device_recorder *r);
-/* The next piece of the arena: *buffer is a new reference. */
 /* Weight v as it lies there swapped (core/run/device_weights.h); NULL: the recording has it as it is. */
 const struct td_tensor *td_device_recorder_swapped(const struct td_device_recorder *r, int v);
+/* The next piece of the arena: *buffer is a new reference. */
 void td_device_recorder_take(struct td_device_recorder *r, struct td_buffer **buffer, void **data);
 /* Where a launch that draws finds what was drawn. */
 void *td_device_recorder_drawn(struct td_device_recorder *r);

@@ -1,6 +1,5 @@
-/* core/run/device_graph_impl.h - one stretch's recording, as device_graph.c launches it and
- * device_record.c makes it; what control flow in it runs, of device_inner.c and device_loop_record.c; and a
- * loop by itself, of device_loop.c.
+/* core/run/device_graph_impl.h - one stretch's recording, as device_graph.c launches it and device_record.c
+ * makes it; what control flow in it runs (device_inner.c, device_loop_record.c); a loop (device_loop.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_RUN_DEVICE_GRAPH_IMPL_H
