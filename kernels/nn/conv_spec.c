@@ -38,14 +38,9 @@ struct td_data_layout td_conv_layout(const struct td_node *n)
     return td_data_layout_of(td_attr_str(n, "data_format"), td_conv_axes(n) + 2);
 }
 
-static bool nothing(const struct td_conv *g)
-{
-    return g->batch == 0 || g->ic == 0 || g->oc == 0 || td_conv_in_cells(g) == 0 || td_conv_out_cells(g) == 0;
-}
-
 bool td_conv_empty(const struct td_conv *g)
 {
-    return nothing(g) || g->axis[0].k == 0 || g->axis[1].k == 0 || g->axis[2].k == 0;
+    return g->batch == 0 || g->ic == 0 || g->oc == 0 || td_conv_in_cells(g) == 0 || td_conv_out_cells(g) == 0;
 }
 
 /* A list attribute with one entry a dimension: entries of batch and channel must be 1. */
@@ -144,8 +139,11 @@ static enum td_code from_filter(const struct td_node *n, const struct td_shape *
     }
     TD_FAIL_IF(f->rank != axes + 2, err, INVALID_ARGUMENT, "%s: filter must be %d-dimensional: %s",
                TD_NODE_STR(n), axes + 2, TD_SHAPE_STR(f));
-    TD_FAIL_IF(!is_depthwise(n) && f->dim[axes] == 0, err, INVALID_ARGUMENT,
+    TD_FAIL_IF(product(f, 0, f->rank) == 0 && f->dim[axes] == 0, err, INVALID_ARGUMENT,
                "%s: filter depth must be stricly positive, got 0", TD_NODE_STR(n));
+    TD_FAIL_IF(product(f, 0, f->rank) == 0, err, INVALID_ARGUMENT,
+               "%s: filter must not have zero elements (i.e. all dimensions must be non-zero), got %s",
+               TD_NODE_STR(n), TD_SHAPE_STR(f));
     for (int i = 0; i < axes; i++) {
         g->axis[3 - axes + i].k = f->dim[i];
     }
@@ -154,19 +152,14 @@ static enum td_code from_filter(const struct td_node *n, const struct td_shape *
     return TD_OK;
 }
 
-static bool is_plane(const struct td_node *n)
-{
-    return td_conv_axes(n) == 2 && strstr(n->op_name, "Backprop") == NULL;
-}
-
 static enum td_code group(const struct td_node *n, struct td_conv *g, int64_t depth, struct td_err *err)
 {
     if (is_depthwise(n)) {
         TD_FAIL_IF(g->ic >= 0 && depth >= 0 && g->ic != depth, err, INVALID_ARGUMENT,
                    "%s: input and filter must have the same depth: %lld vs %lld", TD_NODE_STR(n),
                    (long long)g->ic, (long long)depth);
-        g->ic = g->ic >= 0 ? g->ic : depth;
-        g->groups = g->ic == 0 ? 1 : g->ic;
+        g->groups = g->ic >= 0 ? g->ic : depth;
+        g->ic = g->groups;
         return TD_OK;
     }
     if (g->ic < 0 || depth < 0) {
@@ -175,31 +168,13 @@ static enum td_code group(const struct td_node *n, struct td_conv *g, int64_t de
     TD_FAIL_IF(g->ic % depth != 0, err, INVALID_ARGUMENT,
                "%s: input depth must be evenly divisible by filter depth: %lld vs %lld", TD_NODE_STR(n),
                (long long)g->ic, (long long)depth);
-    g->groups = g->ic == 0 && is_plane(n) ? 1 : g->ic / depth; /* of no channels it makes zeros */
+    g->groups = g->ic / depth;
     TD_FAIL_IF(g->groups == 0, err, INVALID_ARGUMENT,
                "%s: Number of groups must not be 0: input depth %lld, filter depth %lld", TD_NODE_STR(n),
                (long long)g->ic, (long long)depth);
     TD_FAIL_IF(g->oc >= 0 && g->oc % g->groups != 0, err, INVALID_ARGUMENT,
                "%s: output depth must be evenly divisible by number of groups: %lld vs %lld", TD_NODE_STR(n),
                (long long)g->oc, (long long)g->groups);
-    return TD_OK;
-}
-
-/* A filter of nothing is no filter, except where there is nothing to compute, or to compute it from: in two
- * dimensions, forward (is_plane). Depthwise it makes zeros. */
-static enum td_code filled(const struct td_node *n, const struct td_shape *f, const struct td_conv *g,
-                           struct td_err *err)
-{
-    if (f->rank < 0 || product(f, 0, f->rank) != 0) {
-        return TD_OK;
-    }
-    bool open = g->batch < 0 || g->ic < 0;
-    for (int i = 0; i < 3; i++) {
-        open |= g->axis[i].in < 0 || g->axis[i].out < 0;
-    }
-    TD_FAIL_IF(!is_plane(n) || (!open && !is_depthwise(n) && !nothing(g)), err, INVALID_ARGUMENT,
-               "%s: filter must not have zero elements (i.e. all dimensions must be non-zero), got %s",
-               TD_NODE_STR(n), TD_SHAPE_STR(f));
     return TD_OK;
 }
 
@@ -233,7 +208,7 @@ enum td_code td_conv_spec(const struct td_node *n, const struct td_shape *input,
     for (int i = 0; i < 3 - axes; i++) {
         g->axis[i].out = 1;
     }
-    return filled(n, filter, g, err);
+    return TD_OK;
 }
 
 struct td_shape td_conv_out_shape(const struct td_node *n, const struct td_conv *g,

@@ -20,7 +20,7 @@ struct td_data_layout td_conv_layout(const struct td_node *n);
 /* Spatial axes of the node's op: 2 or 3; for Conv, as many as its strides say. */
 int td_conv_axes(const struct td_node *n);
 
-/* True when some tensor of the convolution has no elements: what it makes is empty, or zeros. */
+/* True when some tensor of the convolution has no elements. */
 bool td_conv_empty(const struct td_conv *g);
 
 /* A convolution of two axes that pads in place of the Pad before it. (conv_pad.c) */

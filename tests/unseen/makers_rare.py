@@ -126,17 +126,6 @@ def no_sequences(folder):
 
 
 @model(vary=False)
-def filters_of_nothing(folder):
-    """Convolutions of no channels, to none, by windows of no pixels: empty or zeros where TensorFlow has them, else refused."""
-    kinds = {"conv": lambda x, w: tf.nn.conv2d(x, w, 1, "VALID"), "same": lambda x, w: tf.nn.relu(tf.nn.conv2d(x, w, 1, "SAME") + 1.), "depth": lambda x, w: tf.nn.depthwise_conv2d(x, w, [1, 1, 1, 1], "VALID"), "cube": lambda x, w: tf.nn.conv3d(x[:, None], w[None], [1, 1, 1, 1, 1], "VALID")}
-    save(folder, {k: ((lambda make: lambda x, w: {"y": make(x, w)})(make), {"x": ([None] * 4, F), "w": ([None] * 4, F)}) for k, make in kinds.items()})
-    for k in kinds:
-        for x in ((2, 4, 4, 3), (0, 4, 4, 3), (2, 0, 4, 3), (2, 4, 4, 0)):
-            for w in ((2, 2, 3, 4), (0, 2, 3, 4), (2, 2, 3, 0), (2, 2, 0, 4), (0, 0, 3, 0)):
-                yield case({"x": np.ones(x, np.float32), "w": np.ones(w, np.float32)}, signature=k)
-
-
-@model(vary=False)
 def sums_of_many(folder):
     """AddN adds eights up by themselves: where terms cancel, the order is what is left of them."""
     f = lambda **x: {"y": tf.add_n(list(x.values()))}
