@@ -221,6 +221,49 @@ TEST(an_update_of_another_shape_is_refused)
     }
 }
 
+/* What a job's model gives is what the host gives, with steps that are recorded and without. */
+static void agrees_alone(const char *text)
+{
+    const struct td_shape nine = td_shape_vector(9);
+    struct there here, there;
+    open_there(&here, text, NULL);
+    open_there_as(&there, text, &recorded, true);
+    for (int k = 0; k < RUNS; k++) {
+        struct td_tensor want = {0}, got = {0};
+        struct td_err err = {0};
+        CHECK_OK(ask(&here, &nine, k, &want, &err));
+        CHECK_OK(ask(&there, &nine, k, &got, &err));
+        check_same(&want, &got);
+        td_tensor_clear(&want);
+        td_tensor_clear(&got);
+    }
+    (void)close_there(&here);
+    (void)close_there(&there);
+}
+
+/* Each of two counts, whoever comes first. */
+#define LONE X HANDLE("float", "9") "e0 = AssignVariableOp" OF("float") "(h, x)\n"
+#define END(e) "r0 = ReadVariableOp" OF("float") "(h, " e ")\nr = Neg" FLOAT "(r0)\n"
+
+TEST(two_updates_that_nothing_orders_both_count)
+{
+    agrees_alone(LONE "e1 = AssignAddVariableOp" OF("float") "(h, x, ^e0)\n"
+                                                             "q = Square" FLOAT "(x)\n"
+                                                             "e2 = AssignSubVariableOp" OF(
+                                                                 "float") "(h, q, ^e0)\n" END("^e1, ^e2"));
+}
+
+/* The second one waits for the first by what it is given alone. */
+TEST(an_update_by_what_another_has_made_comes_behind_it)
+{
+    agrees_alone(LONE "e1 = AssignAddVariableOp" OF(
+        "float") "(h, x, ^e0)\n"
+                 "s = ReadVariableOp" OF(
+                     "float") "(h, ^e1)\n"
+                              "q = Cumsum {T:type=float; Tidx:type=int32} (s, int32[] 0)\n"
+                              "e2 = AssignAddVariableOp" OF("float") "(h, q)\n" END("^e2"));
+}
+
 /* ------------------------------------------------------------------ generators */
 
 /* Draws of nodes' own generators are recorded with what reads them, and are the same numbers as step by step,
@@ -251,4 +294,6 @@ TEST_MAIN(RUN(what_is_judged_and_taken_is_refused_as_it_was)
                   RUN(what_is_judged_and_read_is_refused_as_it_was)
                       RUN(what_a_branch_judges_is_refused_as_it_was) RUN(a_loop_reads_what_each_run_assigns)
                           RUN(a_jobs_variables_are_updated_there) RUN(an_update_of_another_shape_is_refused)
-                              RUN(kept_generators_draw_in_what_is_recorded))
+                              RUN(two_updates_that_nothing_orders_both_count)
+                                  RUN(an_update_by_what_another_has_made_comes_behind_it)
+                                      RUN(kept_generators_draw_in_what_is_recorded))
