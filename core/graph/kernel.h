@@ -91,6 +91,7 @@ struct td_kernel_query {
     const struct td_tensor *const *value;
     const struct td_post *post; /* epilogues wanted, n_post of them */
     int n_post;
+    bool leaves; /* behind these come steps that no row takes: whichever runs, more goes over its result */
     struct td_target target;
     const bool *on_host; /* inputs that stay on the host where the target is a device; NULL: none */
     /* told of rows passed over, for `step`; NULL: nobody asks (core/run/select.h) */

@@ -9,10 +9,9 @@
  *   MatMul{5f2c..} float[8,256] float[256,64] > float[8,64] +2 matmul.dnnl
  *
  * the number standing for the node's attributes, +2 for epilogues taken (+2 of 3: on a device, where another
- * kernel takes three); a kernel that wants a weight swapped has a word more. A device has a number of its own
- * there. When a kernel fails, or there is no memory,
- * the first in order is taken. A kernel runs here with what prepare left and nothing else (td_lone_launch),
- * on this thread.
+ * kernel takes all three); a kernel that wants a weight swapped has a word more. A device has a number of its
+ * own there. When a kernel fails, or there is no memory, the first in order is taken. A kernel runs here with
+ * what prepare left and nothing else (td_lone_launch), on this thread.
  *
  * Does not: prepare kernels, or let go of those that lost (core/run/select.c).
  *
@@ -234,13 +233,14 @@ static void time_on_host(const struct td_kernel_query *q, const struct td_choice
     }
 }
 
-static int most_posts(const struct td_choice *rival, int n)
+/* What one takes that leaves nothing behind it, where others do; 0: all leave something, or none does. */
+static int most_posts(const struct td_kernel_query *q, const struct td_choice *rival, int n)
 {
     int most = 0;
     for (int i = 0; i < n; i++) {
         most = rival[i].offer.n_posts > most ? rival[i].offer.n_posts : most;
     }
-    return most;
+    return q->target.device != NULL && !q->leaves && most == q->n_post ? most : 0;
 }
 
 static void time_on_device(const struct td_kernel_query *q, const struct td_choice *rival, int n,
@@ -249,7 +249,7 @@ static void time_on_device(const struct td_kernel_query *q, const struct td_choi
     struct td_trial_there there;
     struct td_err ignored = {0};
     const bool open = td_trial_there_open(&there, q, s->in, weights_of(q), &ignored) == TD_OK;
-    const int most = most_posts(rival, n);
+    const int most = most_posts(q, rival, n);
     const int64_t from_ns = td_now_ns();
     for (int i = 0; i < n && open; i++) {
         ns[i] = td_trial_there_time(&there, &rival[i], rival[i].offer.n_posts < most,
@@ -288,7 +288,7 @@ int td_trial_choose(const struct td_kernel_query *q, const struct td_choice *riv
     struct text query;
     int64_t ns[TD_TRIAL_MOST];
     bool known = true;
-    const int most = q->target.device != NULL ? most_posts(rival, n) : 0;
+    const int most = most_posts(q, rival, n);
     struct td_timings *memory = put_query(&query, q) ? q->target.timings : NULL;
     for (int i = 0; i < n; i++) {
         const struct text name = name_of(&query, q, &rival[i], most);

@@ -6,8 +6,8 @@
  * What was learnt is remembered under the op, its attributes, dtypes, shapes and the device
  * (core/base/timings.h), so that the next plan, or the next process, need not try again.
  *
- * On a device a kernel that takes fewer epilogues than another is timed with a copy of its result behind it,
- * about what the pass costs that does the others.
+ * On a device a kernel that leaves epilogues to others, where one beside it leaves nothing, is timed with a
+ * copy of its result behind it, about what the pass costs that does them.
  *
  * Does not: count that on the host.
  *

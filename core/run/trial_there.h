@@ -24,8 +24,8 @@ struct td_trial_there {
 TD_MUST enum td_code td_trial_there_open(struct td_trial_there *t, const struct td_kernel_query *q,
                                          const struct td_tensor *in, uint32_t weights, struct td_err *err);
 void td_trial_there_close(struct td_trial_there *t);
-/* The shortest of a few runs, the first not counted; 0: it failed. leaves: it takes fewer epilogues than
- * another, so that a copy of its result is counted, too, for what then goes over that once more. */
+/* The shortest of a few runs, the first not counted; 0: it failed. leaves: it takes fewer epilogues than one
+ * that takes all, so that a copy of its result is counted, too, for what then goes over that once more. */
 int64_t td_trial_there_time(struct td_trial_there *t, const struct td_choice *c, bool leaves,
                             int64_t until_ns);
 

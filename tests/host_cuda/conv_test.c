@@ -1,5 +1,5 @@
 /* tests/host_cuda/conv_test.c - convolutions as a model has them, on the host and on the host-run device:
- * what they give, and which kernel a GPU runs for them.
+ * what they give, which kernel a GPU runs for them, and how it is found out which is fastest.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/host_cuda/goes_by.h"
@@ -71,6 +71,46 @@ TEST(uneven_padding_goes_by_the_library)
             shape4(2, 3, 4, 5));
 }
 
+/* ------------------------------------------------------------------ trials */
+
+static uint64_t copies_in_a_trial(const char *format)
+{
+    const char *const text = graph(format, TD_FLOAT);
+    struct td_tensor in[2] = {random_of(TD_FLOAT, shape4(2, 5, 6, 8)),
+                              random_of(TD_FLOAT, shape4(3, 3, 8, 8))},
+                     got;
+    struct td_device_counts before, behind;
+    struct passed t;
+    struct td_model *m;
+    struct td_callable *f;
+    struct td_err err = {0};
+    passed_open_with(&t, device_ops(), text, "r");
+    const struct td_model_opts opts = {.ops = t.ops, .device = device, .trial_ns = 1000000000};
+    CHECK_OK(td_model_new(&opts, NULL, &t.g.graph, &t.g.lib, &m, &err));
+    CHECK_OK(td_callable_new(m, &t.how, &f, &err));
+    td_cuda_device_count(device, &before);
+    CHECK_OK(td_callable_run(f, in, &got, NULL, &err));
+    td_cuda_device_count(device, &behind);
+    td_model_unref(m);
+    passed_close(&t);
+    td_tensor_clear(&got);
+    td_tensor_clear(&in[0]);
+    td_tensor_clear(&in[1]);
+    return behind.copies[TD_COPY_ON_DEVICE] - before.copies[TD_COPY_ON_DEVICE];
+}
+
+/* A copy stands for the pass over a result that one kernel leaves, and another does not; where all leave one
+ * they are equals. */
+TEST(a_trial_counts_the_pass_that_others_do_not_need)
+{
+    setup();
+    CHECK(copies_in_a_trial(IN_XY CONV("1,1", "SAME") BIAS "r = Tanh {" T "} (a)\n") > 0);
+    CHECK_INT((long long)copies_in_a_trial(IN_XY CONV("1,1", "SAME") BIAS "t = Tanh {" T "} (a)\nr = Exp {" T
+                                                                          "} (t)\n"),
+              0);
+}
+
 TEST_MAIN(RUN(uneven_padding_goes_by_the_library) RUN(what_is_behind_a_convolution_is_done_by_one_call)
               RUN(the_steps_that_are_left_are_a_kernel_behind_it)
-                  RUN(what_the_library_refuses_goes_on_as_two_steps))
+                  RUN(what_the_library_refuses_goes_on_as_two_steps)
+                      RUN(a_trial_counts_the_pass_that_others_do_not_need))

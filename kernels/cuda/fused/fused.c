@@ -50,6 +50,7 @@ static enum td_code prepare_head(const struct td_kernel_query *q, struct state *
     }
     inner.post = posts.post;
     inner.n_post = posts.n;
+    inner.leaves = s->plan.apart || posts.last[posts.n] < s->plan.program.n_instr - 1;
     TD_TRY(td_select_rows(head, &q->target, rows, &n_rows, NULL, 0, err));
     TD_TRY(td_select_bind(&inner, rows, n_rows, &s->head, err));
     s->n_posts = s->head.offer.n_posts;
