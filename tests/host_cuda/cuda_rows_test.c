@@ -103,6 +103,20 @@ TEST(products_of_labels_are_those_of_the_host)
     compare(EINSUM("ab,c->abc", "int32[2] 4 4", "int32[1] 16"), SIXTEEN, SIXTEEN, 1);
 }
 
+/* Of terms that cancel: what is left tells the order that they are added in. */
+TEST(many_terms_are_added_in_the_order_of_the_host)
+{
+    static const struct given large = {2, {1e8f, 3e38f}}, small = {2, {1, 1}};
+#define SUM(n, of) XY "n = Neg {T:type=float} (x)\nr = AddN {T:type=float; N:int=" n "} (" of ")\n"
+    compare(SUM("7", "y, y, x, y, n, y, y"), large, small, 1);
+    compare(SUM("8", "y, y, x, y, y, y, n, y"), large, small, 1);
+    compare(SUM("9", "y, y, x, y, y, y, n, y, y"), large, small, 1);
+    compare(SUM("12", "y, y, x, y, y, y, n, y, y, y, y, y"), large, small, 1);
+    compare(SUM("17", "y, y, x, y, y, y, y, y, y, y, n, y, y, y, y, y, y"), large, small, 1);
+    compare(SUM("24", "y, y, x, y, y, y, y, y, y, y, x, y, n, y, y, y, y, y, n, y, y, y, y, y"),
+            (struct given){2, {1e8f, 1e30f}}, small, 1);
+}
+
 #define ENTRIES(n, rank) XY TO("w", "int64", "x") RESHAPE("at", "int64", "w", "int32[2] " n " " rank)
 #define REORDER(n, rank, shape, port)                                                                        \
     ENTRIES(n, rank)                                                                                         \
@@ -195,8 +209,9 @@ TEST(values_that_cannot_be_are_refused_with_the_words_of_the_host)
 }
 
 TEST_MAIN(RUN(maxima_are_picked_where_they_are_said_to_be) RUN(products_of_labels_are_those_of_the_host)
-              RUN(entries_are_sorted_along_axes_that_one_key_does_not_count)
-                  RUN(sparse_tensors_are_joined_in_order)
-                      RUN(what_a_dense_tensor_is_made_of_must_ascend_where_that_is_asked_for)
-                          RUN(sparse_tensors_must_fit_beside_dense_ones)
-                              RUN(values_that_cannot_be_are_refused_with_the_words_of_the_host))
+              RUN(many_terms_are_added_in_the_order_of_the_host)
+                  RUN(entries_are_sorted_along_axes_that_one_key_does_not_count)
+                      RUN(sparse_tensors_are_joined_in_order)
+                          RUN(what_a_dense_tensor_is_made_of_must_ascend_where_that_is_asked_for)
+                              RUN(sparse_tensors_must_fit_beside_dense_ones)
+                                  RUN(values_that_cannot_be_are_refused_with_the_words_of_the_host))

@@ -123,19 +123,24 @@ TD_CUDA_ROWS(rows_bias, "bias.cuda", .types = {{"T", TD_CUDA_ALL}}, .run = run_b
 
 /* ------------------------------------------------------------------ AddN */
 
+/* In the host's order (kernels/math/math_misc.c): the first inputs until eights are left, of which each is
+ * added up by itself. */
 static enum td_code run_add_n(struct td_call *c, struct td_err *err)
 {
+    enum { AT_ONCE = TD_CUDA_ADDENDS - 1 };
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    struct td_cuda_addends s = {.in = {c->in[0]->data}, .n_in = 1, .n = td_tensor_count(y)};
-    for (int i = 1; i < c->n_in || s.n_in > 0;) {
-        while (i < c->n_in && s.n_in < TD_CUDA_ADDENDS) {
-            s.in[s.n_in++] = c->in[i++]->data;
+    struct td_cuda_addends s = {.n = td_tensor_count(y)};
+    const int over = c->n_in % AT_ONCE, begin = over < 2 && c->n_in > over ? AT_ONCE + over : over;
+    for (int from = 0, to = begin; from < c->n_in; from = to, to += AT_ONCE) {
+        s.apart = from > 0;
+        s.in[0] = y->data;
+        s.n_in = s.apart;
+        for (int i = from; i < to; i++) {
+            s.in[s.n_in++] = c->in[i]->data;
         }
         TD_TRY(td_cuda_launched(
             c, td_cuda_add_many(td_cuda_type_of(y->dtype), &s, y->data, td_cuda_stream_of(c)), err));
-        s.in[0] = y->data;
-        s.n_in = i < c->n_in ? 1 : 0;
     }
     return TD_OK;
 }

@@ -139,9 +139,13 @@ template <class Op, class R> struct run_binary {
 template <class T> __global__ void add_many(td_cuda_addends s, T *y)
 {
     for (int64_t i = td_cuda_first(); i < s.n; i += td_cuda_stride()) {
-        auto sum_of = td_cuda_load(static_cast<const T *>(s.in[0])[i]);
-        for (int k = 1; k < s.n_in; k++) {
+        const int first = s.apart ? 1 : 0;
+        auto sum_of = td_cuda_load(static_cast<const T *>(s.in[first])[i]);
+        for (int k = first + 1; k < s.n_in; k++) {
             sum_of = rounded<T>(sum(sum_of, td_cuda_load(static_cast<const T *>(s.in[k])[i])));
+        }
+        if (s.apart) {
+            sum_of = rounded<T>(sum(td_cuda_load(static_cast<const T *>(s.in[0])[i]), sum_of));
         }
         y[i] = td_cuda_store<T>::of(sum_of);
     }

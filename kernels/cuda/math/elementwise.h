@@ -40,11 +40,13 @@ int td_cuda_unary_rare(enum td_cuda_unary op, enum td_cuda_type type, const void
 int td_cuda_binary_rare(enum td_cuda_binary op, enum td_cuda_type type, const struct td_cuda_steps *steps,
                         const void *a, const void *b, void *y, int64_t n, struct td_cuda_stream *stream);
 
-/* y[i] = in[0][i] + in[1][i] + .., rounded after each; y may be one of them. */
-enum { TD_CUDA_ADDENDS = 8 };
+/* y[i] = in[0][i] + in[1][i] + .., rounded after each; apart: in[0][i] + (in[1][i] + ..). y may be one of
+ * them. */
+enum { TD_CUDA_ADDENDS = 9 };
 struct td_cuda_addends {
     const void *in[TD_CUDA_ADDENDS];
     int n_in;
+    bool apart;
     int64_t n;
 };
 int td_cuda_add_many(enum td_cuda_type type, const struct td_cuda_addends *s, void *y,
