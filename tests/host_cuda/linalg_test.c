@@ -67,6 +67,14 @@ TEST(matrices_have_the_hosts_factors)
     each_square(IN_X "d = LogMatrixDeterminant {" T "} (x)\nr = Identity {" T "} (d:1)", BESIDE);
 }
 
+TEST(matrices_of_nothing_have_determinants)
+{
+    setup();
+    for (int k = 0; k < TYPES; k++) {
+        with_one(IN_X "r = MatrixDeterminant {" T "} (x)", types[k], random_of(types[k], matrices(2, 0, 0)));
+    }
+}
+
 TEST(of_equal_pivots_the_first_is_taken)
 {
     setup();
@@ -375,9 +383,9 @@ TEST(both_sides_find_the_same_matrices_singular)
 }
 
 TEST_MAIN(RUN(both_sides_find_the_same_matrices_singular) RUN(matrices_have_the_hosts_factors)
-              RUN(of_equal_pivots_the_first_is_taken) RUN(factors_of_reals_are_the_hosts_to_the_bit)
-                  RUN(systems_have_the_hosts_solutions) RUN(few_diagonals_are_solved_as_on_the_host)
-                      RUN(reflections_give_the_hosts_factors)
+              RUN(matrices_of_nothing_have_determinants) RUN(of_equal_pivots_the_first_is_taken)
+                  RUN(factors_of_reals_are_the_hosts_to_the_bit) RUN(systems_have_the_hosts_solutions)
+                      RUN(few_diagonals_are_solved_as_on_the_host) RUN(reflections_give_the_hosts_factors)
                           RUN(self_adjoint_matrices_have_the_hosts_values_and_a_base)
                               RUN(singular_values_are_the_hosts_and_vectors_bases)
                                   RUN(least_squares_are_the_hosts)

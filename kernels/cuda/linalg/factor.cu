@@ -71,7 +71,7 @@ template <int T, class E> __device__ bool eliminate(E *a, int64_t n, int64_t *p,
         }
         __syncthreads();
     }
-    return regular && !isnan(size_of(a[0]));
+    return regular && (n == 0 || !isnan(size_of(a[0])));
 }
 
 /* Matrix b, or its adjoint, of those of s. */
