@@ -19,6 +19,7 @@ struct weight {
     const void *data;               /* the bytes in `here` */
     size_t bytes;
     int64_t columns; /* of the matrix that was swapped, its last axis; 0: it lies as it is */
+    size_t element;  /* bytes of a number of that; else 0 */
 };
 
 struct td_device_weights {
@@ -163,7 +164,7 @@ static enum td_code arrange(const struct weight *x, const struct td_tensor *here
     if (*room == NULL) {
         return td_no_memory(err, x->bytes, "a weight that is swapped");
     }
-    switch (td_dtype_size(here->dtype)) {
+    switch (x->element) {
     case 2:
         swap_2(here->data, *room, rows, x->columns);
         break;
@@ -206,7 +207,7 @@ static enum td_code send(const struct td_device *d, struct weight *x, const void
 }
 
 /* Under mu. */
-static enum td_code add(struct td_device_weights *w, const struct td_tensor *here, int64_t columns,
+static enum td_code add(struct td_device_weights *w, const struct td_tensor *here, bool swapped,
                         struct weight **out, struct td_err *err)
 {
     void *room;
@@ -215,8 +216,11 @@ static enum td_code add(struct td_device_weights *w, const struct td_tensor *her
         return td_no_memory(err, sizeof *x, "a weight on a device");
     }
     (void)drop(w, false);
-    *x = (struct weight){
-        .here = here->buf, .data = here->data, .bytes = td_tensor_bytes(here), .columns = columns};
+    *x = (struct weight){.here = here->buf, .data = here->data, .bytes = td_tensor_bytes(here)};
+    if (swapped) {
+        x->columns = here->shape.dim[here->shape.rank - 1];
+        x->element = td_dtype_size(here->dtype);
+    }
     enum td_code rc = arrange(x, here, &room, err);
     rc = rc ? rc : send(w->device, x, room != NULL ? room : x->data, err);
     td_free(room);
@@ -233,19 +237,25 @@ static enum td_code add(struct td_device_weights *w, const struct td_tensor *her
     return TD_OK;
 }
 
+static bool is_of(const struct weight *x, const struct td_tensor *here, bool swapped)
+{
+    return x->data == here->data && x->bytes == td_tensor_bytes(here) && !td_buffer_is_gone(x->there) &&
+           (swapped ? x->columns == here->shape.dim[here->shape.rank - 1] &&
+                          x->element == td_dtype_size(here->dtype)
+                    : x->columns == 0);
+}
+
 enum td_code td_device_weights_get(struct td_device_weights *w, const struct td_tensor *here, bool swapped,
                                    struct td_tensor *there, struct td_err *err)
 {
     enum td_code rc = TD_OK;
     TD_FAIL_IF(swapped && !can_swap(here), err, UNIMPLEMENTED, "a weight cannot be swapped");
-    const int64_t columns = swapped ? here->shape.dim[here->shape.rank - 1] : 0;
     pthread_mutex_lock(&w->mu);
     struct weight *x = *bucket_of(w, here->data);
-    while (x != NULL && (x->data != here->data || x->bytes != td_tensor_bytes(here) ||
-                         x->columns != columns || td_buffer_is_gone(x->there))) {
+    while (x != NULL && !is_of(x, here, swapped)) {
         x = x->next;
     }
-    rc = x == NULL ? add(w, here, columns, &x, err) : TD_OK;
+    rc = x == NULL ? add(w, here, swapped, &x, err) : TD_OK;
     if (rc == TD_OK) {
         *there = (struct td_tensor){.buf = td_buffer_ref(x->there),
                                     .data = x->there->data,
