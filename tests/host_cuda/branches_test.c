@@ -301,12 +301,12 @@ TEST(a_branch_has_loops)
 
 /* More rounds than a launch may begin. */
 static const char many[] =
-    BELOW("20000") "@body " COUNTS " -> (j:int32, u:float, v:float) = [ "
-                   "j = AddV2 {T:type=int32} (i, int32[] 1)\nu = Sub" FLOAT "(b, a) ] (j:z:0, u:z:0, b)\n"
-                   "@then " OF_TWO " -> (u:float, v:float) = [ t = AddV2" FLOAT
-                   "(a, b)\n" WHILE("w", "@go20000", "@body",
-                                    "t:z:0") "s = Mul" FLOAT "(w:output:1, float[] 0.25) ] (s:z:0, b)\n"
-                                             "@else " OF_TWO " -> (u:float, v:float) = [ ] (b, a)\n";
+    BELOW("2000") "@body " COUNTS " -> (j:int32, u:float, v:float) = [ "
+                  "j = AddV2 {T:type=int32} (i, int32[] 1)\nu = Sub" FLOAT "(b, a) ] (j:z:0, u:z:0, b)\n"
+                  "@then " OF_TWO " -> (u:float, v:float) = [ t = AddV2" FLOAT
+                  "(a, b)\n" WHILE("w", "@go2000", "@body",
+                                   "t:z:0") "s = Mul" FLOAT "(w:output:1, float[] 0.25) ] (s:z:0, b)\n"
+                                            "@else " OF_TWO " -> (u:float, v:float) = [ ] (b, a)\n";
 
 TEST(a_branch_goes_on_in_its_loop_by_another_launch)
 {
