@@ -1,5 +1,5 @@
-/* kernels/control/control.c - functions and control flow: PartitionedCall, BatchFunction, If, Case, While, For, Switch,
- * Merge.
+/* kernels/control/control.c - functions and control flow: PartitionedCall, BatchFunction, If, Case,
+ * While, For, Switch, Merge.
  *
  * Calls are inlined by the compiler; their kernel runs only in graphs that it left whole. If, Case and While
  * own functions of the library, each with a plan of its own, run through td_call_function. A While moves its

@@ -21,7 +21,7 @@ void td_top_k_grad(struct td_grad *g)
     td_grad_give(g, 0, td_f_3(g->e, "_PutAlongLast", td_grad_out(g, 1), td_grad_at(g, 0), n));
 }
 
-/* x with the axis that was reduced last, or back where it was. The permutation undoes itself: it swaps two. */
+/* x with the axis that was reduced as its last, or back where it was: the permutation undoes itself. */
 static struct td_value reduced_last(struct td_grad *g, struct td_value x)
 {
     struct td_emitter *e = g->e;

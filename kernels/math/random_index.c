@@ -1,9 +1,9 @@
-/* kernels/math/random_index.c - RandomIndexShuffle: where an index comes to lie when [0, max_index] is shuffled,
- * without shuffling it.
+/* kernels/math/random_index.c - RandomIndexShuffle: where an index comes to lie when [0, max_index] is
+ * shuffled, without shuffling it.
  *
  *   index, max_index: scalars or [n];  seed [3] or [n, 3]  ->  output: a scalar, or [n]
  *
- * A cipher (Simon, of words just long enough, of so many rounds) turns the index into another of as many bits,
+ * A cipher (Simon, of words just long enough, of so many rounds) makes of the index another of as many bits,
  * again and again until it is one of those asked for: so no two indices meet.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -21,14 +21,14 @@ struct cipher {
     uint64_t *keys;
 };
 
-static uint64_t turned_left(const struct cipher *c, uint64_t x, int by)
+static uint64_t rotated(const struct cipher *c, uint64_t x, int by)
 {
     return (x << by | x >> (c->bits - by)) & c->mask;
 }
 
 static uint64_t mixed(const struct cipher *c, uint64_t x)
 {
-    return (turned_left(c, x, 1) & turned_left(c, x, 8)) ^ turned_left(c, x, 2);
+    return (rotated(c, x, 1) & rotated(c, x, 8)) ^ rotated(c, x, 2);
 }
 
 static void schedule(struct cipher *c, const uint32_t seed[3])
@@ -40,8 +40,8 @@ static void schedule(struct cipher *c, const uint32_t seed[3])
             continue;
         }
         const uint64_t last = c->keys[i - 1];
-        const uint64_t turned = turned_left(c, last, c->bits - 3) ^ turned_left(c, last, c->bits - 4);
-        c->keys[i] = (0xfffffffcu & c->mask) ^ (z & 1) ^ c->keys[i - 3] ^ turned;
+        const uint64_t rotation = rotated(c, last, c->bits - 3) ^ rotated(c, last, c->bits - 4);
+        c->keys[i] = (0xfffffffcu & c->mask) ^ (z & 1) ^ c->keys[i - 3] ^ rotation;
         z >>= 1;
     }
 }

@@ -140,7 +140,7 @@ static enum td_code run_add_n(struct td_call *c, struct td_err *err)
         void *to = i < c->n_in ? c->workspace : y->data;
         TD_TRY(td_cuda_launched(c, td_cuda_add_many(td_cuda_type_of(y->dtype), &s, to, td_cuda_stream_of(c)),
                                 err));
-        s.so_far = to;
+        s.before = to;
     }
     return TD_OK;
 }

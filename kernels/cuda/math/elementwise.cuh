@@ -150,7 +150,7 @@ template <class T> __global__ void add_many(td_cuda_addends s, int first, T *y)
 {
     for (int64_t i = td_cuda_first(); i < s.n; i += td_cuda_stride()) {
         auto sum_of =
-            first > 0 ? sum_of_inputs<T>(s, 0, first, i) : td_cuda_load(static_cast<const T *>(s.so_far)[i]);
+            first > 0 ? sum_of_inputs<T>(s, 0, first, i) : td_cuda_load(static_cast<const T *>(s.before)[i]);
         for (int k = first; k < s.n_in; k += TD_CUDA_ADDED_AT_ONCE) {
             sum_of = rounded<T>(sum(sum_of, sum_of_inputs<T>(s, k, k + TD_CUDA_ADDED_AT_ONCE, i)));
         }
@@ -164,7 +164,7 @@ struct run_add_many {
     struct td_cuda_stream *stream;
     template <class T> int operator()(T) const
     {
-        const int first = s->so_far != nullptr ? 0 : td_cuda_addends_first(s->n_in);
+        const int first = s->before != nullptr ? 0 : td_cuda_addends_first(s->n_in);
         return td_cuda_over(add_many<T>, s->n, stream, *s, first, static_cast<T *>(y));
     }
 };

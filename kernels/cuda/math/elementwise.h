@@ -40,11 +40,11 @@ int td_cuda_unary_rare(enum td_cuda_unary op, enum td_cuda_type type, const void
 int td_cuda_binary_rare(enum td_cuda_binary op, enum td_cuda_type type, const struct td_cuda_steps *steps,
                         const void *a, const void *b, void *y, int64_t n, struct td_cuda_stream *stream);
 
-/* y[i] = the sum of so_far[i] (unless it is NULL), of the first in[..][i] until eights are left, and of each
+/* y[i] = the sum of before[i] (unless it is NULL), of the first in[..][i] until eights are left, and of each
  * eight's own sum, in this order, rounded after each: that of the host's AddN. y may be one of them. */
 enum { TD_CUDA_ADDENDS = 32, TD_CUDA_ADDED_AT_ONCE = 8 };
 struct td_cuda_addends {
-    const void *so_far; /* with it, n_in is eights alone */
+    const void *before; /* with it, n_in is eights alone */
     const void *in[TD_CUDA_ADDENDS];
     int n_in;
     int64_t n;

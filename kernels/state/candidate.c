@@ -1,4 +1,5 @@
-/* kernels/nn/candidate.c - candidate samplers: classes drawn for sampled losses, and how often each was to be
+/* kernels/state/candidate.c - candidate samplers: classes drawn for sampled losses, and how often each was
+ * to be
  * expected.
  *
  *   true_classes [batch, num_true] -> sampled [num_sampled], true_expected [batch, num_true],
@@ -9,7 +10,7 @@
  * The samplers that learn or are given their distribution: candidate_unigram.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/nn/candidate.h"
+#include "kernels/state/candidate.h"
 
 #include <float.h>
 #include <sys/random.h>

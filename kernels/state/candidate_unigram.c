@@ -1,4 +1,4 @@
-/* kernels/nn/candidate_unigram.c - candidate samplers whose distribution is given, or learned.
+/* kernels/state/candidate_unigram.c - candidate samplers whose distribution is given, or learned.
  *
  *   FixedUnigramCandidateSampler    weights ^ distortion, of the attribute unigrams or the last fields of the
  *                                   lines of vocab_file, behind num_reserved_ids of weight 0; of several
@@ -15,7 +15,7 @@
 
 #include "core/graph/graph.h"
 #include "kernels/data/files.h"
-#include "kernels/nn/candidate.h"
+#include "kernels/state/candidate.h"
 #include "kernels/ops.h"
 #include "kernels/text/parse_number.h"
 
@@ -44,7 +44,7 @@ static float fixed_probability(const struct td_candidates *s, int64_t v)
     return f->of[v].weight / f->total;
 }
 
-/* Shares of 1 on the average: what one has less, another gives. high and low: stacks, `left` one of shares. */
+/* Shares of 1 on the average: what one has less, another gives. high, low: stacks; left: the shares. */
 static void pair(struct fixed *f, int64_t n, double *left, int32_t *high, int32_t *low)
 {
     int64_t n_high = 0, n_low = 0;
@@ -192,7 +192,7 @@ static enum td_code fixed_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ learned */
 
-/* Node i of the tree is the sum of 2i and 2i + 1; the leaves, from `leaves_of` on, are the classes' weights. */
+/* Node i of the tree is the sum of 2i and 2i + 1; the leaves, behind them, are the classes' weights. */
 static int64_t leaves_of(int64_t range)
 {
     int64_t n = 1;

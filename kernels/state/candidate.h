@@ -1,9 +1,10 @@
-/* kernels/nn/candidate.h - what candidate samplers share: a distribution over classes, drawn from a generator
+/* kernels/state/candidate.h - what candidate samplers share: a distribution over classes, drawn from a
+ * generator
  * that the node keeps, and how often each class was to be expected.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_KERNELS_NN_CANDIDATE_H
-#define TD_KERNELS_NN_CANDIDATE_H
+#ifndef TD_KERNELS_STATE_CANDIDATE_H
+#define TD_KERNELS_STATE_CANDIDATE_H
 
 #include "core/graph/op.h"
 #include "kernels/math/philox.h"
