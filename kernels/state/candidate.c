@@ -1,6 +1,5 @@
 /* kernels/state/candidate.c - candidate samplers: classes drawn for sampled losses, and how often each was
- * to be
- * expected.
+ * to be expected.
  *
  *   true_classes [batch, num_true] -> sampled [num_sampled], true_expected [batch, num_true],
  *                                     sampled_expected [num_sampled]

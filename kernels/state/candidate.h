@@ -1,6 +1,5 @@
 /* kernels/state/candidate.h - what candidate samplers share: a distribution over classes, drawn from a
- * generator
- * that the node keeps, and how often each class was to be expected.
+ * generator that the node keeps, and how often each class was to be expected.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_STATE_CANDIDATE_H
