@@ -8,7 +8,8 @@
  *
  * BatchFunction is a call like any other: what TensorFlow gathers there from several requests, runs at once
  * and takes apart again, is here the rows of one; requests share batches by the scheduler, which looks into
- * the function. So no batch is padded, and none is refused for more rows than max_batch_size.
+ * the function. So no batch is padded, and none is refused for more rows than max_batch_size
+ * or for inputs of several numbers of rows.
  *
  * A condition of any type is true when: a number is not zero, a string is not empty, a non-scalar has
  * elements.

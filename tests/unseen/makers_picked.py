@@ -19,7 +19,7 @@ def nearest_along_axes(folder):
         yield case({"x": floats(k, 4, 5, 6)}, signature=name)
 
 
-@model(rtol=1e-5, skip=("none",))   # of no rows TensorFlow forgets the other axes
+@model(rtol=1e-5, skip=("none", "flat"))   # of no rows TensorFlow forgets the other axes; it refuses one row beside many, which are broadcast here
 def gathered_batches(folder):
     """BatchFunction: rows that TensorFlow gathers, pads and takes apart; with a variable from outside, and two of them behind each other."""
     def maker():
