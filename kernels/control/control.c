@@ -1,10 +1,15 @@
-/* kernels/control/control.c - functions and control flow: PartitionedCall, If, Case, While, For, Switch,
- * Merge.
+/* kernels/control/control.c - functions and control flow: PartitionedCall, BatchFunction, If, Case,
+ * While, For, Switch, Merge.
  *
  * Calls are inlined by the compiler; their kernel runs only in graphs that it left whole. If, Case and While
  * own functions of the library, each with a plan of its own, run through td_call_function. A While moves its
  * loop variables from one call to the next, so that a TensorList held by nobody else changes in place. TF1's
  * Switch and Merge work on dead values: an output that a kernel does not make is dead (core/run/exec.c).
+ *
+ * BatchFunction is a call like any other: what TensorFlow gathers there from several requests, runs at once
+ * and takes apart again, is here the rows of one; requests share batches by the scheduler, which looks into
+ * the function. So no batch is padded, and none is refused for more rows than max_batch_size
+ * or for inputs of several numbers of rows.
  *
  * A condition of any type is true when: a number is not zero, a string is not empty, a non-scalar has
  * elements.
@@ -369,6 +374,19 @@ const struct td_op td_ops_control[] = {
      .batchable = TD_BATCHABLE(td_batchable_call, .any_input = true),
      .kernels = TD_KERNEL("call", call_run),
      .grad = td_call_grad},
+    {.name = "BatchFunction",
+     .sig = "(in_tensors:Tin, captured_tensors:Tcaptured) -> (out_tensors:Tout) {f:func; "
+            "num_batch_threads:int; max_batch_size:int; batch_timeout_micros:int; "
+            "max_enqueued_batches:int=10; allowed_batch_sizes:list(int)=[]; container:string=''; "
+            "shared_name:string=''; batching_queue:string=''; low_priority_max_batch_size:int=0; "
+            "low_priority_batch_timeout_micros:int=0; low_priority_allowed_batch_sizes:list(int)=[]; "
+            "low_priority_max_enqueued_batches:int=0; "
+            "mixed_priority_policy:string='low_priority_padding_with_max_batch_size'; "
+            "batch_padding_policy:string='PAD_UP'; Tin:list(type); Tcaptured:list(type); Tout:list(type); "
+            "enable_large_batch_splitting:bool=false}",
+     .flags = TD_OP_CALL | TD_OP_KEEPS | TD_OP_STATEFUL,
+     .batchable = TD_BATCHABLE(td_batchable_call, .any_input = true),
+     .kernels = TD_KERNEL("call", call_run)},
     {.name = "SymbolicGradient",
      .sig = "(input:Tin) -> (output:Tout) {Tin:list(type); Tout:list(type); f:func}",
      .flags = TD_OP_REFUSED,

@@ -1,6 +1,8 @@
-/* kernels/math/math_sort.c - TopK, TopKV2, NthElement: the greatest elements of rows.
+/* kernels/math/math_sort.c - TopK, TopKV2, ApproxTopK, NthElement: the greatest elements of rows.
  *
  *   input [.., n] of T, k  ->  values [.., k] of T, indices [.., k] of an integer type
+ *   ApproxTopK: input [.., n, ..]  ->  values, indices [.., k, ..]: the greatest or the smallest, and exactly
+ *               those, whatever recall is asked for; along any axis
  *   NthElement: input [.., n], n  ->  values [..], the n-th smallest (or greatest) of each row
  *
  * Elements become unsigned keys of the same order (floats: sign and magnitude to two's complement, -0 as 0,
@@ -222,6 +224,114 @@ static enum td_code top_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ ApproxTopK */
+
+static enum td_code infer_approx(struct td_infer *c, struct td_err *err)
+{
+    const struct td_shape *in = &c->in[0];
+    const int64_t k = td_attr_int(c->node, "k"), dim = td_attr_int(c->node, "reduction_dimension");
+    const float recall = td_attr_float(c->node, "recall_target");
+    int axis;
+    TD_FAIL_IF(k < 0, err, INVALID_ARGUMENT, "%s: Need k >= 0, got %lld", TD_NODE_STR(c->node), (long long)k);
+    TD_FAIL_IF(!(recall > 0 && recall <= 1), err, INVALID_ARGUMENT,
+               "%s: Invalid recall target: %g. Valid value range in : [0, 1.0].", TD_NODE_STR(c->node),
+               (double)recall);
+    TD_FAIL_IF(in->rank == 0, err, INVALID_ARGUMENT, "%s: input must be >= 1-D, got shape []",
+               TD_NODE_STR(c->node));
+    if (in->rank < 0) {
+        return TD_OK;
+    }
+    TD_FAIL_IF(!td_shape_axis(in->rank, dim, &axis), err, INVALID_ARGUMENT,
+               "%s: reduction_dimension %lld of an input of rank %d", TD_NODE_STR(c->node), (long long)dim,
+               in->rank);
+    TD_FAIL_IF(in->dim[axis] >= 0 && in->dim[axis] < k, err, INVALID_ARGUMENT,
+               "%s: input must have dimension %d >= k = %lld but was %lld", TD_NODE_STR(c->node), axis,
+               (long long)k, (long long)in->dim[axis]);
+    c->out[0] = *in;
+    c->out[0].dim[axis] = k;
+    c->out[1] = c->out[0];
+    return TD_OK;
+}
+
+/* Element i, from `at` on in steps, of what is in lines through x. */
+static const char *line_element(const struct td_tensor *x, int64_t at, int64_t i, int64_t step)
+{
+    return (const char *)x->data + (size_t)(at + i * step) * td_dtype_size(x->dtype);
+}
+
+/* One line of n elements that lie `inner` apart, from element `from` of x to element `to` of the results. */
+struct top_line {
+    int64_t n, k, inner, from, to;
+    uint64_t flip;
+    struct td_tensor *line; /* room for n elements of x */
+    struct entry *heap;
+};
+
+static void top_of_line(const struct td_tensor *x, const struct top_line *l, struct td_tensor *values,
+                        struct td_tensor *indices)
+{
+    const size_t size = td_dtype_size(x->dtype);
+    for (int64_t i = 0; i < l->n; i++) {
+        memcpy((char *)l->line->data + (size_t)i * size, line_element(x, l->from, i, l->inner), size);
+    }
+    select_best(l->line, 0, l->n, l->k, l->flip, l->heap);
+    for (int64_t i = 0; i < l->k; i++) {
+        const int64_t at = l->to + i * l->inner;
+        memcpy((char *)values->data + (size_t)at * size, line_element(l->line, 0, l->heap[i].index, 1), size);
+        put_index(indices, at, l->heap[i].index);
+    }
+}
+
+static enum td_code approx_run(struct td_call *c, struct td_err *err)
+{
+    const struct td_tensor *x = c->in[0];
+    struct td_tensor *values, *indices;
+    int axis;
+    TD_FAIL_IF(!td_shape_axis(x->shape.rank, td_attr_int(c->node, "reduction_dimension"), &axis), err,
+               INTERNAL, "%s: no such axis", TD_NODE_STR(c->node));
+    const bool largest = td_attr_bool(c->node, "is_max_k");
+    if (largest && axis == x->shape.rank - 1) {
+        return top_run(c, err);
+    }
+    TD_TRY(td_out(c, 0, NULL, &values, err));
+    TD_TRY(td_out(c, 1, NULL, &indices, err));
+    if (td_tensor_count(values) == 0) {
+        return TD_OK;
+    }
+    struct td_tensor line = {.dtype = x->dtype};
+    struct top_line l = {.n = x->shape.dim[axis],
+                         .k = values->shape.dim[axis],
+                         .inner = td_shape_range(&x->shape, axis + 1, x->shape.rank),
+                         .flip = largest ? 0 : UINT64_MAX,
+                         .line = &line};
+    void *heap;
+    TD_TRY(td_scratch(c, (size_t)l.n * td_dtype_size(x->dtype), &line.data, err));
+    TD_TRY(td_scratch(c, (size_t)l.k * sizeof(struct entry), &heap, err));
+    l.heap = heap;
+    const int64_t lines = td_tensor_count(x) / l.n;
+    for (int64_t r = 0; r < lines; r++) {
+        if (td_stopped(c)) {
+            return td_stop_error(c, err);
+        }
+        l.from = r / l.inner * l.n * l.inner + r % l.inner;
+        l.to = r / l.inner * l.k * l.inner + r % l.inner;
+        top_of_line(x, &l, values, indices);
+    }
+    return TD_OK;
+}
+
+static bool rows_of_approx(struct td_batchable_step *s)
+{
+    int axis;
+    if (!td_batchable_alone(s, 0) ||
+        !td_shape_axis(td_batchable_rank(s, 0), td_attr_int(s->node, "reduction_dimension"), &axis)) {
+        return false;
+    }
+    return s->in[0].axis != axis ? td_batchable_as_input(s, 0, 0, s->in[0].axis) &&
+                                       td_batchable_as_input(s, 1, 0, s->in[0].axis)
+                                 : td_batchable_no(s, "it works along the axis of the rows");
+}
+
 /* ------------------------------------------------------------------ NthElement */
 
 /* The shape does not depend on n, so n may become known only after infer. */
@@ -293,6 +403,15 @@ const struct td_op td_ops_math_sort[] = {
      .grad = td_top_k_grad,
      .kernels = TD_KERNEL("math_sort.cpu", top_run, {"T", TD_SET_REALS}, {"Tk", SET_INDEX16},
                           {"index_type", SET_INDEX16})},
+    {.name = "ApproxTopK",
+     .sig = "(input:T) -> (values:T, indices:int32) {k:int; reduction_dimension:int=-1; "
+            "recall_target:float=0.95; is_max_k:bool=true; reduction_input_size_override:int=-1; "
+            "aggregate_to_topk:bool=true; T:type}",
+     .batchable = TD_BATCHABLE(rows_of_approx),
+     .infer = infer_approx,
+     .grad = td_approx_top_k_grad,
+     .kernels = TD_KERNEL("math_sort.cpu", approx_run,
+                          {"T", TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16)})},
     {.name = "NthElement",
      .sig = "(input:T, n:int32) -> (values:T) {reverse:bool=false; T:type}",
      .permute = &td_permute_map1,

@@ -21,6 +21,29 @@ void td_top_k_grad(struct td_grad *g)
     td_grad_give(g, 0, td_f_3(g->e, "_PutAlongLast", td_grad_out(g, 1), td_grad_at(g, 0), n));
 }
 
+/* x with the axis that was reduced as its last, or back where it was: the permutation undoes itself. */
+static struct td_value reduced_last(struct td_grad *g, struct td_value x)
+{
+    struct td_emitter *e = g->e;
+    const int64_t axis = td_attr_int(g->node, "reduction_dimension");
+    if (axis == -1) {
+        return x;
+    }
+    const struct td_value rank = td_f_rank(e, td_grad_in(g, 0)), last = td_f_sub(e, rank, td_f_int(e, 1));
+    const struct td_value at = axis < 0 ? td_f_add(e, rank, td_f_int(e, axis)) : td_f_int(e, axis);
+    const struct td_value order = td_f_range(e, td_f_int(e, 0), rank);
+    const struct td_value swapped = td_f_where(e, td_f_2(e, "Equal", order, last), at, order);
+    return td_f_transpose(e, x, td_f_where(e, td_f_2(e, "Equal", order, at), last, swapped));
+}
+
+void td_approx_top_k_grad(struct td_grad *g)
+{
+    const struct td_value n = td_f_element(g->e, td_f_shape(g->e, reduced_last(g, td_grad_in(g, 0))), -1);
+    const struct td_value put = td_f_3(g->e, "_PutAlongLast", reduced_last(g, td_grad_out(g, 1)),
+                                       reduced_last(g, td_grad_at(g, 0)), n);
+    td_grad_give(g, 0, reduced_last(g, put));
+}
+
 /* Elements equal to the chosen one share its gradient. */
 void td_nth_element_grad(struct td_grad *g)
 {

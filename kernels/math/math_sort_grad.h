@@ -7,6 +7,7 @@
 #include "core/grad/grad.h"
 
 void td_top_k_grad(struct td_grad *g);
+void td_approx_top_k_grad(struct td_grad *g);
 void td_nth_element_grad(struct td_grad *g);
 
 #endif

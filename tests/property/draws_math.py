@@ -1,7 +1,7 @@
 """Draws of element-wise arithmetic: functions of one, two and three tensors, gradients of functions, comparisons, bits, casts, complex numbers, and sums of lists."""
 import numpy as np
 
-from draw_source import ANY, C, F, FLOATS, I, NUMBERS, S, binary, same, unary
+from draw_source import ANY, C, F, FLOATS, H, I, NUMBERS, S, binary, same, unary
 
 BOTH = [False, True]
 
@@ -123,7 +123,13 @@ def quotients(s):
 
 UNARY = "Exp Expm1 Sin Cos Tan Sinh Cosh Tanh Atan Asinh Sigmoid Floor Ceil Rint Round Erf Erfc IsNan IsInf IsFinite Abs Neg Sign Square Inv Reciprocal Sqrt Rsqrt " \
     "Log Log1p Acosh Asin Acos Atanh Invert PopulationCount Lgamma Digamma"
+def isotonic(s):
+    d = s.one(F + H + ["int8", "int16"] + I)
+    return {"input": s.ties(d, s.shape(0 if s.chance(0.03) else 1, 3))}, {"output_dtype": {"int8": "float32", "int16": "float32", "int32": "float64", "int64": "float64"}.get(d, d)}
+
+
 DRAWS = {
+    "IsotonicRegression": isotonic,
     **{op: unary() for op in UNARY.split()},
     **{op: unary(-30, 30, wild=0.2) for op in "BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1".split()},
     **{op: unary(0.1, 40, wild=0.2) for op in "BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1".split()},

@@ -161,6 +161,38 @@ def avg_grad(s):
         w.attrs(dilated=False, ksize=True), loose(d)
 
 
+def fractional(s):
+    """Of fixed seeds, without which nothing can be compared."""
+    d = s.dtype()
+    n, ratios = s.int(1, 2), [1.0] + [float(np.float32(s.r.uniform(1, 3))) if s.chance(0.8) else float(s.int(1, 3)) for _ in range(2)] + [1.0]
+    if s.chance(0.04):
+        ratios[s.int(0, 3)] = s.one([0.9, 2.0])
+    x = s.ties(d, (n, s.int(3, 12 if s.chance(0.8) else 40), s.int(3, 12), s.int(1, 5)))
+    return {"value": x}, {"pooling_ratio": ratios, "pseudo_random": s.chance(0.5), "overlapping": s.chance(0.5), "deterministic": s.chance(0.97), "seed": s.int(1, 99999), "seed2": s.int(0, 99)}
+
+
+def fractional_grad(s):
+    d, overlapping = s.dtype(), s.chance(0.5)
+    n, c = s.int(1, 2), s.int(1, 4)
+
+    def places():
+        widths = s.r.integers(1, 4, s.int(1, 5))
+        return np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+    rows, columns = places(), places()
+    if s.chance(0.04):
+        rows = rows[:-1] if s.chance(0.5) else rows - 1
+    x = s.ties(d, (n, max(int(rows[-1]), 1), int(columns[-1]), c))
+    dy = s.array(d, (n, max(len(rows) - 1, 1), len(columns) - 1, c))
+    given = {"out_backprop": dy, "row_pooling_sequence": rows, "col_pooling_sequence": columns}
+    if s.op == "FractionalAvgPoolGrad":
+        return {"orig_input_tensor_shape": np.array(x.shape, np.int64), **given}, {"overlapping": overlapping}
+    y = np.zeros(dy.shape, x.dtype)
+    for r in range(dy.shape[1] if len(rows) > 1 and rows[0] == 0 else 0):
+        for k in range(dy.shape[2]):
+            y[:, r, k] = x[:, rows[r]:rows[min(r + 1, len(rows) - 1)] + overlapping, columns[k]:columns[k + 1] + overlapping].max((1, 2))
+    return {"orig_input": x, "orig_output": y, **given}, {"overlapping": overlapping}
+
+
 def max_grad(s):
     """Gradients of a max pool, whose own result is among the arguments: computed here by a pool of TensorFlow's."""
     import tensorflow as tf
@@ -308,6 +340,7 @@ DRAWS = {
     **{op: pool for op in "MaxPool MaxPoolV2 MaxPool3D AvgPool AvgPool3D".split()}, "MaxPoolWithArgmax": pool_argmax,
     **{op: avg_grad for op in "AvgPoolGrad AvgPool3DGrad".split()},
     **{op: max_grad for op in "MaxPoolGrad MaxPoolGradV2 MaxPoolGradGrad MaxPool3DGrad MaxPool3DGradGrad".split()},
+    "FractionalMaxPool": fractional, "FractionalAvgPool": fractional, "FractionalMaxPoolGrad": fractional_grad, "FractionalAvgPoolGrad": fractional_grad,
     **{op: max_grad_argmax for op in "MaxPoolGradWithArgmax MaxPoolGradGradWithArgmax".split()},
     **{op: batch_norm for op in "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3".split()},
     **{op: batch_norm_grad for op in "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3".split()}, "BatchNormWithGlobalNormalization": batch_norm_global,
@@ -315,3 +348,5 @@ DRAWS = {
     "SoftmaxCrossEntropyWithLogits": cross_entropy, "SparseSoftmaxCrossEntropyWithLogits": cross_entropy, "L2Loss": l2_loss,
     **{op: dilation for op in "Dilation2D Dilation2DBackpropInput Dilation2DBackpropFilter".split()}, "ExtractImagePatches": patches, "ExtractVolumePatches": patches,
 }
+KNOWN = {"FractionalMaxPoolGrad": (lambda inputs, attrs: inputs["row_pooling_sequence"].size * inputs["col_pooling_sequence"].size > inputs["orig_input"].size,
+                                   "TensorFlow refuses as many windows as there are pixels, whatever they are")}

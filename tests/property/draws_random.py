@@ -157,6 +157,38 @@ def sampler(all_of=False):
     return draw
 
 
+def unigrams(s):
+    """Of weights that are given, in shards; some 0, and some reserved."""
+    inputs, attrs = sampler()(s)
+    n, shards, reserved = attrs["range_max"] if attrs["range_max"] < 50 else s.int(5, 50), s.one([1, 1, 2]), s.int(0, 2)
+    shard = s.int(0, shards - 1)
+    read = (n - len(range(shard, reserved, shards)))   # of this shard
+    weights, at = [], len(range(shard, reserved, shards))
+    while read > 0:
+        weights.append(float(np.float32(s.r.uniform(0.01, 5))))
+        read -= at % shards == shard
+        at += 1
+    weights += [1.0] * s.chance(0.03)
+    inputs["true_classes"] = s.array("int64", inputs["true_classes"].shape, 0, n - 1)
+    return inputs, {**attrs, "range_max": n, "num_sampled": min(attrs["num_sampled"], max(n - 3, 1)), "unigrams": weights, "distortion": s.one([1.0, 0.75, 0.0]),
+                    "num_reserved_ids": reserved, "num_shards": shards, "shard": shard}
+
+
+def shuffled_index(s):
+    d, many = s.one(FULL), s.chance(0.5)
+    n = s.int(1, 6)
+    top = s.r.integers(0, s.one([3, 100, 70000, 2**31 - 1] + ([2**40, 2**62] if d.endswith("64") else [])), (n,)).astype(d)
+    index = (top * s.r.random(n)).astype(d)
+    index = np.minimum(index, top)
+    one_seed = s.chance(0.5)
+    seed = s.r.integers(0, 2**31 - 1, (3,) if one_seed else (n, 3)).astype(s.one(FULL))
+    if not many and one_seed:
+        index, top = index[0], top[0]
+    elif s.chance(0.03):
+        index = index[:-1]
+    return {"index": index, "seed": seed, "max_index": top}, {"rounds": s.one([4, 4, 6, 8])}
+
+
 def accidental(s):
     n = s.int(1, 3)
     return {"true_classes": s.array("int64", (s.int(0, 4), n if s.chance(0.97) else n + 1), 0, 6), "sampled_candidates": s.array("int64", (s.int(0, 6),), 0, 6)}, {"num_true": n, **seeds(s)}
@@ -177,6 +209,7 @@ DRAWS = {
     "StatefulStandardNormalV2": of_variable("StatefulStandardNormalV2", FLOATS), "StatefulTruncatedNormal": of_variable("StatefulTruncatedNormal", FLOATS),
     "StatefulUniform": of_variable("StatefulUniform", FLOATS), "StatefulUniformFullInt": of_variable("StatefulUniformFullInt", FULL),
     "StatefulUniformInt": of_variable("StatefulUniformInt", FULL, True), "RngReadAndSkip": skip("RngReadAndSkip"), "RngSkip": skip("RngSkip"),
-    "UniformCandidateSampler": sampler(), "LogUniformCandidateSampler": sampler(), "AllCandidateSampler": sampler(True), "ComputeAccidentalHits": accidental,
+    "UniformCandidateSampler": sampler(), "LogUniformCandidateSampler": sampler(), "AllCandidateSampler": sampler(True),
+    "FixedUnigramCandidateSampler": unigrams, "LearnedUnigramCandidateSampler": sampler(), "ThreadUnsafeUnigramCandidateSampler": sampler(), "RandomIndexShuffle": shuffled_index, "ComputeAccidentalHits": accidental,
 }
 EXEMPT = {"RandomPoisson": "TensorFlow runs it in graphs of before 2017 alone (its definition was removed); RandomPoissonV2 is the same of dtype = R"}

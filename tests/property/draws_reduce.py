@@ -2,7 +2,7 @@
 import numpy as np
 from ml_dtypes import finfo
 
-from draw_source import ANY, C, FLOATS, I, NUMBERS, axes_of, axis_of, edges_of, program
+from draw_source import ANY, C, FLOATS, H, I, NUMBERS, axes_of, axis_of, edges_of, program
 
 EXACT = {"float16": (2e-2, 2e-2), "bfloat16": (6e-2, 6e-2)}   # long sums in half precision depend on their order
 
@@ -64,6 +64,14 @@ def top_k(s):
         y, i = raw.TopKV2(input=input, k=k, sorted=False, index_type=index)
         return [raw.TopKV2(input=y, k=k, sorted=True)[0], raw.Shape(input=i)]
     return given, program(unsorted)
+
+
+def approx_top_k(s):
+    """The last axis and the greatest, which is what TensorFlow has a kernel for; other axes: tests/unseen."""
+    d = s.one(["float32"] + H)
+    x = s.ties(d, rows(s, 0 if s.chance(0.05) else 1))
+    k = s.int(0, (x.shape[-1] if x.ndim else 1) + s.chance(0.05))
+    return {"input": x}, {"k": k, "recall_target": s.one([0.5, 0.95, 1.0]) if s.chance(0.95) else s.one([0.0, 1.5]), "aggregate_to_topk": s.chance(0.8)}
 
 
 def in_top_k(s):
@@ -178,7 +186,7 @@ def sparse_segment_grad(s):
 DRAWS = {
     "Sum": reduction(among=NUMBERS), "Prod": reduction(among=NUMBERS), "Mean": reduction(), "Max": reduction(-9, 9, wild=0), "Min": reduction(-9, 9, wild=0), "EuclideanNorm": reduction(),
     "All": logical, "Any": logical, "ArgMax": arg, "ArgMin": arg, "Cumsum": scan, "Cumprod": scan, "CumulativeLogsumexp": scan,
-    "TopKV2": top_k, "InTopK": in_top_k, "InTopKV2": in_top_k, "NthElement": nth, "LowerBound": bound, "UpperBound": bound,
+    "TopKV2": top_k, "ApproxTopK": approx_top_k, "InTopK": in_top_k, "InTopKV2": in_top_k, "NthElement": nth, "LowerBound": bound, "UpperBound": bound,
     "Bucketize": bucketize, "BoostedTreesBucketize": boosted, "HistogramFixedWidth": histogram,
     "Bincount": bincount, "DenseBincount": dense_bincount, "SparseBincount": sparse_bincount, "RaggedBincount": ragged_bincount,
     **{op: segment for op in "SegmentSum SegmentMax SegmentMin SegmentProd SegmentMean".split()},

@@ -123,24 +123,24 @@ TD_CUDA_ROWS(rows_bias, "bias.cuda", .types = {{"T", TD_CUDA_ALL}}, .run = run_b
 
 /* ------------------------------------------------------------------ AddN */
 
-/* In the host's order (kernels/math/math_misc.c): the first inputs until eights are left, of which each is
- * added up by itself. */
+/* More inputs than a launch takes are summed in the workspace: y may lie on any of them. */
 static enum td_code run_add_n(struct td_call *c, struct td_err *err)
 {
-    enum { AT_ONCE = TD_CUDA_ADDENDS - 1 };
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     struct td_cuda_addends s = {.n = td_tensor_count(y)};
-    const int over = c->n_in % AT_ONCE, begin = over < 2 && c->n_in > over ? AT_ONCE + over : over;
-    for (int from = 0, to = begin; from < c->n_in; from = to, to += AT_ONCE) {
-        s.apart = from > 0;
-        s.in[0] = y->data;
-        s.n_in = s.apart;
-        for (int i = from; i < to; i++) {
-            s.in[s.n_in++] = c->in[i]->data;
+    const int first = td_cuda_addends_first(c->n_in);
+    for (int i = 0; i < c->n_in;) {
+        const int room =
+            i == 0 ? (TD_CUDA_ADDENDS - first) / TD_CUDA_ADDED_AT_ONCE * TD_CUDA_ADDED_AT_ONCE + first
+                   : TD_CUDA_ADDENDS;
+        for (s.n_in = 0; i < c->n_in && s.n_in < room;) {
+            s.in[s.n_in++] = c->in[i++]->data;
         }
-        TD_TRY(td_cuda_launched(
-            c, td_cuda_add_many(td_cuda_type_of(y->dtype), &s, y->data, td_cuda_stream_of(c)), err));
+        void *to = i < c->n_in ? c->workspace : y->data;
+        TD_TRY(td_cuda_launched(c, td_cuda_add_many(td_cuda_type_of(y->dtype), &s, to, td_cuda_stream_of(c)),
+                                err));
+        s.before = to;
     }
     return TD_OK;
 }
@@ -152,6 +152,9 @@ static enum td_code prepare_add_n(const struct td_kernel_query *q, struct td_ker
     (void)err;
     for (int i = 1; i < q->n_in; i++) {
         o->refusal = td_shape_equal(&q->in[0], &q->in[i]) ? o->refusal : "addends of several shapes";
+    }
+    if (q->n_in > TD_CUDA_ADDENDS) {
+        o->workspace_bytes = (size_t)td_shape_count(&q->in[0]) * td_dtype_size(q->node->out_type[0]);
     }
     return TD_OK;
 }

@@ -136,16 +136,23 @@ template <class Op, class R> struct run_binary {
 
 /* ------------------------------------------------------------------ many inputs */
 
-template <class T> __global__ void add_many(td_cuda_addends s, T *y)
+/* Of element i, the sum of inputs first..last - 1, of which there are some. */
+template <class T> __device__ auto sum_of_inputs(const td_cuda_addends &s, int first, int last, int64_t i)
+{
+    auto sum_of = td_cuda_load(static_cast<const T *>(s.in[first])[i]);
+    for (int k = first + 1; k < last; k++) {
+        sum_of = rounded<T>(sum(sum_of, td_cuda_load(static_cast<const T *>(s.in[k])[i])));
+    }
+    return sum_of;
+}
+
+template <class T> __global__ void add_many(td_cuda_addends s, int first, T *y)
 {
     for (int64_t i = td_cuda_first(); i < s.n; i += td_cuda_stride()) {
-        const int first = s.apart ? 1 : 0;
-        auto sum_of = td_cuda_load(static_cast<const T *>(s.in[first])[i]);
-        for (int k = first + 1; k < s.n_in; k++) {
-            sum_of = rounded<T>(sum(sum_of, td_cuda_load(static_cast<const T *>(s.in[k])[i])));
-        }
-        if (s.apart) {
-            sum_of = rounded<T>(sum(td_cuda_load(static_cast<const T *>(s.in[0])[i]), sum_of));
+        auto sum_of =
+            first > 0 ? sum_of_inputs<T>(s, 0, first, i) : td_cuda_load(static_cast<const T *>(s.before)[i]);
+        for (int k = first; k < s.n_in; k += TD_CUDA_ADDED_AT_ONCE) {
+            sum_of = rounded<T>(sum(sum_of, sum_of_inputs<T>(s, k, k + TD_CUDA_ADDED_AT_ONCE, i)));
         }
         y[i] = td_cuda_store<T>::of(sum_of);
     }
@@ -157,7 +164,8 @@ struct run_add_many {
     struct td_cuda_stream *stream;
     template <class T> int operator()(T) const
     {
-        return td_cuda_over(add_many<T>, s->n, stream, *s, static_cast<T *>(y));
+        const int first = s->before != nullptr ? 0 : td_cuda_addends_first(s->n_in);
+        return td_cuda_over(add_many<T>, s->n, stream, *s, first, static_cast<T *>(y));
     }
 };
 

@@ -40,15 +40,21 @@ int td_cuda_unary_rare(enum td_cuda_unary op, enum td_cuda_type type, const void
 int td_cuda_binary_rare(enum td_cuda_binary op, enum td_cuda_type type, const struct td_cuda_steps *steps,
                         const void *a, const void *b, void *y, int64_t n, struct td_cuda_stream *stream);
 
-/* y[i] = in[0][i] + in[1][i] + .., rounded after each; apart: in[0][i] + (in[1][i] + ..). y may be one of
- * them. */
-enum { TD_CUDA_ADDENDS = 9 };
+/* y[i] = the sum of before[i] (unless it is NULL), of the first in[..][i] until eights are left, and of each
+ * eight's own sum, in this order, rounded after each: that of the host's AddN. y may be one of them. */
+enum { TD_CUDA_ADDENDS = 32, TD_CUDA_ADDED_AT_ONCE = 8 };
 struct td_cuda_addends {
+    const void *before; /* with it, n_in is eights alone */
     const void *in[TD_CUDA_ADDENDS];
     int n_in;
-    bool apart;
     int64_t n;
 };
+/* How many of n inputs are added one by one, before eights are left. */
+static inline int td_cuda_addends_first(int n)
+{
+    const int over = n % TD_CUDA_ADDED_AT_ONCE, first = over < 2 ? over + TD_CUDA_ADDED_AT_ONCE : over;
+    return first < n ? first : n;
+}
 int td_cuda_add_many(enum td_cuda_type type, const struct td_cuda_addends *s, void *y,
                      struct td_cuda_stream *stream);
 

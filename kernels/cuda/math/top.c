@@ -1,4 +1,4 @@
-/* kernels/cuda/math/top.c - rows of TopK, TopKV2, NthElement and InTopK.
+/* kernels/cuda/math/top.c - rows of TopK, TopKV2, ApproxTopK, NthElement and InTopK.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/math/top.h"
@@ -50,6 +50,20 @@ static enum td_code run_top(struct td_call *c, struct td_err *err)
                                   .index_bytes = (int)td_dtype_size(indices->dtype),
                                   .workspace = c->workspace};
     return td_cuda_launched(c, td_cuda_top_of(td_cuda_type_of(x->dtype), &s, td_cuda_stream_of(c)), err);
+}
+
+static enum td_code prepare_approx(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                   struct td_err *err)
+{
+    int axis;
+    const int rank = q->in[0].rank;
+    TD_TRY(prepare_top(q, o, err));
+    if (!td_attr_bool(q->node, "is_max_k")) {
+        o->refusal = "the smallest of a row";
+    } else if (!td_shape_axis(rank, td_attr_int(q->node, "reduction_dimension"), &axis) || axis < rank - 1) {
+        o->refusal = "another axis than the last";
+    }
+    return TD_OK;
 }
 
 /* ------------------------------------------------------------------ NthElement */
@@ -106,9 +120,15 @@ static enum td_code run_in_top(struct td_call *c, struct td_err *err)
 /* ------------------------------------------------------------------ rows */
 
 TD_CUDA_ROWS(rows_top, "top.cuda", .types = {{"T", TD_CUDA_REALS}}, .prepare = prepare_top, .run = run_top);
+TD_CUDA_ROWS(rows_approx, "top.cuda", .types = {{"T", TD_CUDA_FLOATS}}, .prepare = prepare_approx,
+             .run = run_top);
 TD_CUDA_ROWS(rows_nth, "top.cuda", .types = {{"T", TD_CUDA_REALS}}, .prepare = prepare_nth, .run = run_nth);
 TD_CUDA_ROWS(rows_in_top, "top.cuda", .types = {{"T", TD_SET_INDEX}}, .run = run_in_top);
 
-const struct td_op_rows td_cuda_rows_top[] = {{"TopK", rows_top},        {"TopKV2", rows_top},
-                                              {"NthElement", rows_nth},  {"InTopK", rows_in_top},
-                                              {"InTopKV2", rows_in_top}, {NULL, NULL}};
+const struct td_op_rows td_cuda_rows_top[] = {{"TopK", rows_top},
+                                              {"TopKV2", rows_top},
+                                              {"ApproxTopK", rows_approx},
+                                              {"NthElement", rows_nth},
+                                              {"InTopK", rows_in_top},
+                                              {"InTopKV2", rows_in_top},
+                                              {NULL, NULL}};

@@ -1,74 +1,48 @@
-/* kernels/nn/candidate.c - candidate samplers: classes drawn for sampled losses, and how often each was to be
- * expected.
+/* kernels/state/candidate.c - candidate samplers: classes drawn for sampled losses, and how often each was
+ * to be expected.
  *
  *   true_classes [batch, num_true] -> sampled [num_sampled], true_expected [batch, num_true],
  *                                     sampled_expected [num_sampled]
  *
  * unique draws again until num_sampled different classes are found; the number of tries then gives the
  * expected counts. Each node keeps its generator and moves it on by 2048 words a sample, as TensorFlow does.
- * The samplers that learn or read their distribution (learned and fixed unigram) are not here.
+ * The samplers that learn or are given their distribution: candidate_unigram.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/ops.h"
+#include "kernels/state/candidate.h"
 
 #include <float.h>
 #include <sys/random.h>
 
 #include "core/base/mem.h"
-#include "kernels/math/philox.h"
+#include "kernels/ops.h"
 
 #define WORDS_A_SAMPLE 2048
 
-struct state {
-    uint64_t ready;
-    struct td_philox g;
-};
-
-static enum td_code reserve(struct td_call *c, int64_t samples, struct td_philox *g, struct td_err *err)
-{
-    void *mem, *lock;
-    uint64_t seeds[2] = {(uint64_t)td_attr_int(c->node, "seed"), (uint64_t)td_attr_int(c->node, "seed2")};
-    if (seeds[0] == 0 && seeds[1] == 0) {
-        TD_FAIL_IF(getrandom(seeds, sizeof seeds, 0) != sizeof seeds, err, INTERNAL,
-                   "%s: the system gives no random seed", TD_NODE_STR(c->node));
-    }
-    TD_TRY(td_node_state(c, sizeof(struct state), &mem, &lock, err));
-    struct state *s = mem;
-    td_state_lock(lock);
-    if (!s->ready) {
-        s->g = td_philox_make(seeds[0], 0, seeds[1]);
-        s->ready = 1;
-    }
-    *g = s->g;
-    td_philox_skip(&s->g, (uint64_t)samples * (WORDS_A_SAMPLE / 4));
-    td_state_unlock(lock);
-    return TD_OK;
-}
-
 /* ------------------------------------------------------------------ distributions over [0, range) */
 
-struct sampler {
-    int64_t range;
-    double log_range; /* 0: uniform */
-};
-
-static int64_t draw(const struct sampler *s, struct td_philox_words *w)
+static int64_t uniform_draw(const struct td_candidates *s, struct td_philox_words *w)
 {
-    if (s->log_range > 0) {
-        uint32_t x0 = td_philox_word(w), x1 = td_philox_word(w);
-        int64_t v = (int64_t)exp(td_philox_double(x0, x1) * s->log_range) - 1;
-        return v % s->range;
-    }
     uint32_t lo = td_philox_word(w), hi = td_philox_word(w);
     return (int64_t)((lo | (uint64_t)hi << 32) % (uint64_t)s->range);
 }
 
-static float probability(const struct sampler *s, int64_t v)
+static float uniform_probability(const struct td_candidates *s, int64_t v)
 {
-    if (s->log_range > 0) {
-        return (float)(log(((double)v + 2.0) / ((double)v + 1.0)) / s->log_range);
-    }
+    (void)v;
     return (float)(1.0 / (double)s->range);
+}
+
+static int64_t log_uniform_draw(const struct td_candidates *s, struct td_philox_words *w)
+{
+    uint32_t x0 = td_philox_word(w), x1 = td_philox_word(w);
+    int64_t v = (int64_t)exp(td_philox_double(x0, x1) * log1p((double)s->range)) - 1;
+    return v % s->range;
+}
+
+static float log_uniform_probability(const struct td_candidates *s, int64_t v)
+{
+    return (float)(log(((double)v + 2.0) / ((double)v + 1.0)) / log1p((double)s->range));
 }
 
 /* How often a class of probability p is expected among n samples that took `tries` draws. */
@@ -106,7 +80,7 @@ static bool set_add(int64_t *slots, uint64_t mask, int64_t x)
     return true;
 }
 
-static enum td_code draw_unique(struct td_call *c, const struct sampler *s, struct td_philox_words *w,
+static enum td_code draw_unique(struct td_call *c, const struct td_candidates *s, struct td_philox_words *w,
                                 int64_t *out, int64_t n, int64_t *tries, struct td_err *err)
 {
     uint64_t size = 64;
@@ -123,7 +97,7 @@ static enum td_code draw_unique(struct td_call *c, const struct sampler *s, stru
         if ((*tries & 0xffff) == 0xffff && td_stopped(c)) {
             return td_stop_error(c, err);
         }
-        int64_t v = draw(s, w);
+        int64_t v = s->draw(s, w);
         ++*tries;
         if (set_add(mem, size - 1, v)) {
             out[k++] = v;
@@ -144,45 +118,102 @@ static enum td_code check_true(const struct td_call *c, int64_t range, struct td
     return TD_OK;
 }
 
-static enum td_code sample(struct td_call *c, const struct sampler *s, struct td_err *err)
-{
-    struct td_tensor *sampled, *true_expected, *sampled_expected;
+/* What the node keeps: the generator, and behind it what the sampler does. */
+struct state {
+    uint64_t ready;
     struct td_philox g;
-    int64_t n = td_attr_int(c->node, "num_sampled"), tries = n;
-    TD_TRY(check_true(c, s->range, err));
-    TD_TRY(td_out(c, 0, NULL, &sampled, err));
-    TD_TRY(td_out(c, 1, NULL, &true_expected, err));
-    TD_TRY(td_out(c, 2, NULL, &sampled_expected, err));
-    TD_TRY(reserve(c, n, &g, err));
+};
+
+static enum td_code make_ready(struct td_call *c, struct td_candidates *s, struct state *state,
+                               struct td_err *err)
+{
+    uint64_t seeds[2] = {(uint64_t)td_attr_int(c->node, "seed"), (uint64_t)td_attr_int(c->node, "seed2")};
+    s->kept = state + 1;
+    if (state->ready) {
+        return TD_OK;
+    }
+    if (seeds[0] == 0 && seeds[1] == 0) {
+        TD_FAIL_IF(getrandom(seeds, sizeof seeds, 0) != sizeof seeds, err, INTERNAL,
+                   "%s: the system gives no random seed", TD_NODE_STR(c->node));
+    }
+    if (s->begin != NULL) {
+        TD_TRY(s->begin(c, s, err));
+    }
+    state->g = td_philox_make(seeds[0], 0, seeds[1]);
+    state->ready = 1;
+    return TD_OK;
+}
+
+struct drawn {
+    int64_t *sampled;
+    float *true_expected, *sampled_expected;
+};
+
+static enum td_code draw_all(struct td_call *c, const struct td_candidates *s, struct td_philox g,
+                             const struct drawn *d, struct td_err *err)
+{
+    const int64_t n = td_attr_int(c->node, "num_sampled"), n_true = td_tensor_count(c->in[0]);
+    const int64_t *truth = c->in[0]->data;
     struct td_philox_words w = {.g = &g};
-    int64_t *v = sampled->data;
+    int64_t tries = n;
     if (td_attr_bool(c->node, "unique")) {
-        TD_TRY(draw_unique(c, s, &w, v, n, &tries, err));
+        TD_TRY(draw_unique(c, s, &w, d->sampled, n, &tries, err));
     } else {
         for (int64_t k = 0; k < n; k++) {
-            v[k] = draw(s, &w);
+            d->sampled[k] = s->draw(s, &w);
         }
     }
     for (int64_t k = 0; k < n; k++) {
-        TD_DATA(sampled_expected, float)[k] = expected(probability(s, v[k]), n, tries);
+        d->sampled_expected[k] = expected(s->probability(s, d->sampled[k]), n, tries);
     }
-    for (int64_t k = 0; k < td_tensor_count(true_expected); k++) {
-        TD_DATA(true_expected, float)[k] = expected(probability(s, TD_DATA(c->in[0], int64_t)[k]), n, tries);
+    for (int64_t k = 0; k < n_true; k++) {
+        d->true_expected[k] = expected(s->probability(s, truth[k]), n, tries);
     }
     return TD_OK;
 }
 
+/* The calls of a node whose distribution changes with them follow each other. */
+enum td_code td_candidates_sample(struct td_call *c, struct td_candidates *s, struct td_err *err)
+{
+    struct td_tensor *sampled, *true_expected, *sampled_expected;
+    void *mem, *lock;
+    TD_TRY(check_true(c, s->range, err));
+    TD_TRY(td_out(c, 0, NULL, &sampled, err));
+    TD_TRY(td_out(c, 1, NULL, &true_expected, err));
+    TD_TRY(td_out(c, 2, NULL, &sampled_expected, err));
+    TD_TRY(td_node_state(c, sizeof(struct state) + s->kept_bytes, &mem, &lock, err));
+    const struct drawn d = {sampled->data, true_expected->data, sampled_expected->data};
+    const int64_t n = td_attr_int(c->node, "num_sampled");
+    struct state *state = mem;
+    td_state_lock(lock);
+    enum td_code rc = make_ready(c, s, state, err);
+    const struct td_philox g = state->g;
+    if (rc == TD_OK) {
+        td_philox_skip(&state->g, (uint64_t)n * (WORDS_A_SAMPLE / 4));
+    }
+    if (rc == TD_OK && s->learn != NULL) {
+        rc = draw_all(c, s, g, &d, err);
+        if (rc == TD_OK) {
+            s->learn(s, c->in[0]->data, td_tensor_count(c->in[0]));
+        }
+    }
+    td_state_unlock(lock);
+    return rc == TD_OK && s->learn == NULL ? draw_all(c, s, g, &d, err) : rc;
+}
+
 static enum td_code log_uniform_run(struct td_call *c, struct td_err *err)
 {
-    int64_t range = td_attr_int(c->node, "range_max");
-    struct sampler s = {range, log1p((double)range)};
-    return sample(c, &s, err);
+    struct td_candidates s = {.range = td_attr_int(c->node, "range_max"),
+                              .draw = log_uniform_draw,
+                              .probability = log_uniform_probability};
+    return td_candidates_sample(c, &s, err);
 }
 
 static enum td_code uniform_run(struct td_call *c, struct td_err *err)
 {
-    struct sampler s = {td_attr_int(c->node, "range_max"), 0};
-    return sample(c, &s, err);
+    struct td_candidates s = {
+        .range = td_attr_int(c->node, "range_max"), .draw = uniform_draw, .probability = uniform_probability};
+    return td_candidates_sample(c, &s, err);
 }
 
 /* Every class once. */
@@ -223,7 +254,7 @@ static enum td_code all_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code range_infer(struct td_infer *c, struct td_err *err)
+enum td_code td_candidates_infer(struct td_infer *c, struct td_err *err)
 {
     int64_t n = td_attr_int(c->node, "num_sampled"), range = td_attr_int(c->node, "range_max");
     TD_FAIL_IF(range < 1 || range > INT32_MAX, err, INVALID_ARGUMENT,
@@ -277,9 +308,8 @@ static enum td_code hits_infer(struct td_infer *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ the table */
 
-#define OUTS "(sampled_candidates:int64, true_expected_count:float, sampled_expected_count:float)"
 #define RANGE_SIG                                                                                            \
-    "(true_classes:int64) -> " OUTS                                                                          \
+    "(true_classes:int64) -> " TD_CANDIDATES_OUTS                                                            \
     " {num_true:int; num_sampled:int; unique:bool; range_max:int; seed:int=0; seed2:int=0}"
 #define ROW(opname, signature, shapes, fn)                                                                   \
     {                                                                                                        \
@@ -288,10 +318,10 @@ static enum td_code hits_infer(struct td_infer *c, struct td_err *err)
     }
 
 const struct td_op td_ops_candidate[] = {
-    ROW("LogUniformCandidateSampler", RANGE_SIG, range_infer, log_uniform_run),
-    ROW("UniformCandidateSampler", RANGE_SIG, range_infer, uniform_run),
+    ROW("LogUniformCandidateSampler", RANGE_SIG, td_candidates_infer, log_uniform_run),
+    ROW("UniformCandidateSampler", RANGE_SIG, td_candidates_infer, uniform_run),
     ROW("AllCandidateSampler",
-        "(true_classes:int64) -> " OUTS
+        "(true_classes:int64) -> " TD_CANDIDATES_OUTS
         " {num_true:int; num_sampled:int; unique:bool; seed:int=0; seed2:int=0}",
         all_infer, all_run),
     {.name = "ComputeAccidentalHits",
