@@ -60,18 +60,28 @@ void begin_stacks_anew(block_runner *r)
     }
 }
 
-block_runner *take_runner()
+block_runner *idle_runner()
 {
     const quiet q;
     idle_runners &idle = runners();
     const std::lock_guard<std::mutex> l(idle.mu);
-    if (!idle.all.empty()) {
-        block_runner *const r = idle.all.back();
+    block_runner *const r = idle.all.empty() ? nullptr : idle.all.back();
+    if (r != nullptr) {
         idle.all.pop_back();
+    }
+    return r;
+}
+
+block_runner *take_runner()
+{
+    block_runner *r = idle_runner();
+    if (r != nullptr) {
+        tell_acquire(r); /* what the last OS thread did with its shared memory */
         begin_stacks_anew(r);
         return r;
     }
-    auto *const r = new block_runner();
+    const quiet q;
+    r = new block_runner();
     r->dynamic = static_cast<char *>(aligned_alloc(128, SHARED_OPT_IN + RED_ZONE));
     memset(r->dynamic, 0, SHARED_OPT_IN + RED_ZONE);
     return r;
@@ -82,6 +92,7 @@ struct runner_owner {
     block_runner *const r = take_runner();
     ~runner_owner()
     {
+        tell_release(r);
         const quiet q;
         idle_runners &idle = runners();
         const std::lock_guard<std::mutex> l(idle.mu);
