@@ -50,8 +50,8 @@ def main():
         cells = []
         for a in archs:
             regs = [k[3] for k in found if k[:2] == (a, f)]
-            cells.append(f"{min(regs)}-{max(regs)}")
-        print(f"| {f} | {sum(k[:2] == (archs[0], f) for k in found)} | " + " | ".join(cells) + " |")
+            cells.append(f"{min(regs)}-{max(regs)}" if regs else "")
+        print(f"| {f} | {len({k[2] for k in found if k[1] == f})} | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":
