@@ -213,11 +213,13 @@ class There(unittest.TestCase):
             plain = self.numbers(self.ask(d))
             self.assertEqual(value(d.get("/metrics").text, "tensord_gpu_graphs_made_total"), 0)
         with environment(**DRIVER), serving(*gpu_flags("--enable_debug_api"), versions={}, files=FILES) as d:
-            for _ in range(6):
+            def launched_again():
                 np.testing.assert_array_equal(self.numbers(self.ask(d)), plain)
-            seen = d.get("/metrics").text
-            self.assertGreater(value(seen, "tensord_gpu_graphs"), 0)
-            self.assertGreater(value(seen, "tensord_gpu_graph_launches_total"), value(seen, "tensord_gpu_graphs_made_total"))
+                seen = d.get("/metrics").text
+                return value(seen, "tensord_gpu_graph_launches_total") > value(seen, "tensord_gpu_graphs_made_total") > 0
+            # On a busy machine a plan may be bound once more meanwhile (its kernels were not all tried), and recorded once more.
+            self.assertTrue(server.until(launched_again))
+            self.assertGreater(value(d.get("/metrics").text, "tensord_gpu_graphs"), 0)
             shown = d.post("/v1/models/digits:debug", {"mode": "placement", "inputs": {"images": IMAGES}}).text
             self.assertIn("recorded with its neighbours from run 3 on", shown)
             self.assertEqual(d.post("/v2/repository/models/digits/unload", {}).status_code, 200)
