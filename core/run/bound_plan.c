@@ -19,11 +19,11 @@
 #include "core/run/inner.h"
 #include "core/run/lone.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "core/run/model.h"
 #include "core/run/stretch.h"
 #include "core/run/trial.h"
 #include "core/run/variable.h"
-#include "core/base/work.h"
 
 enum { KNOWN_BYTES = 2048 };
 
