@@ -79,12 +79,12 @@ enum td_code td_window_make(struct td_window *w, enum td_padding padding, const 
     return TD_OK;
 }
 
-void td_window_skip(struct td_window *w)
+void td_window_skip(struct td_window *w, enum td_padding padding)
 {
     if (w->in > 0 && w->k > 0 && w->out > 0) {
         int64_t need = (w->out - 1) * w->stride + (w->k - 1) * w->dilation + 1 - w->in;
         if (need < 0) {
-            w->before = need / 2;
+            w->before = padding == TD_PAD_VALID ? (need + 1) / 2 : need / 2;
             w->after = need - need / 2;
         }
     }

@@ -25,10 +25,11 @@ enum td_padding td_window_padding(const struct td_node *n);
 TD_MUST enum td_code td_window_make(struct td_window *w, enum td_padding padding, const struct td_node *n,
                                     struct td_err *err);
 
-/* For the 3-D ops of TensorFlow that look at patches (forward convolution and pools): they split the padding
- * of SAME also where it is negative, because the stride skips cells at the end. Then the windows begin inside
- * of the input. */
-void td_window_skip(struct td_window *w);
+/* For those ops of TensorFlow that split the padding also where it is negative, because the stride skips
+ * cells at the end: their windows begin inside of the input. 3-D convolutions and pools forward do so with
+ * SAME, QuantizedConv2D always. Half of the cells, rounded down, are skipped at the start; with VALID half of
+ * one cell less. */
+void td_window_skip(struct td_window *w, enum td_padding padding);
 
 /* The taps [from, to) of window o that lie inside the input. */
 void td_window_taps(const struct td_window *w, int64_t o, int64_t *from, int64_t *to);

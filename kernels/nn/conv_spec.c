@@ -178,6 +178,15 @@ static enum td_code group(const struct td_node *n, struct td_conv *g, int64_t de
     return TD_OK;
 }
 
+/* Whether windows begin inside of the input where strides skip its end: td_window_skip. */
+static bool begins_inside(const struct td_node *n, int axes)
+{
+    if (axes == 3) {
+        return td_window_padding(n) == TD_PAD_SAME && strstr(n->op_name, "Backprop") == NULL;
+    }
+    return strcmp(n->op_name, "QuantizedConv2D") == 0;
+}
+
 enum td_code td_conv_spec(const struct td_node *n, const struct td_shape *input,
                           const struct td_shape *filter, struct td_conv *g, struct td_err *err)
 {
@@ -201,8 +210,8 @@ enum td_code td_conv_spec(const struct td_node *n, const struct td_shape *input,
     TD_TRY(group(n, g, depth, err));
     for (int i = 3 - axes; i < 3; i++) {
         TD_TRY(td_window_make(&g->axis[i], td_window_padding(n), n, err));
-        if (axes == 3 && td_window_padding(n) == TD_PAD_SAME && strstr(n->op_name, "Backprop") == NULL) {
-            td_window_skip(&g->axis[i]);
+        if (begins_inside(n, axes)) {
+            td_window_skip(&g->axis[i], td_window_padding(n));
         }
     }
     for (int i = 0; i < 3 - axes; i++) {

@@ -146,7 +146,7 @@ static enum td_code pool_spec(const struct td_node *n, const struct td_shape *x,
         w->in = x->dim[p->layout.spatial + i];
         TD_TRY(td_window_make(w, td_window_padding(n), n, err));
         if (td_pool_is_3d(n) && td_window_padding(n) == TD_PAD_SAME && strstr(n->op_name, "Grad") == NULL) {
-            td_window_skip(w);
+            td_window_skip(w, TD_PAD_SAME);
         }
     }
     return TD_OK;

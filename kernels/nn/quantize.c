@@ -25,23 +25,26 @@
 
 enum mode { MIN_COMBINED, MIN_FIRST, SCALED };
 
+/* The lowest and the highest level, as floats are; half the number of levels of a type with a sign; how many
+ * steps there are from the lowest to the highest, which of 32 bits is no float. */
 struct type {
     float low, high, half;
-}; /* lowest, highest level; half the steps of a signed type */
+    double steps;
+};
 
 static struct type type_of(enum td_dtype t)
 {
     switch (t) {
     case TD_QUINT8:
-        return (struct type){0, 255, 0};
+        return (struct type){0, 255, 0, 255};
     case TD_QINT8:
-        return (struct type){-128, 127, 128};
+        return (struct type){-128, 127, 128, 255};
     case TD_QUINT16:
-        return (struct type){0, 65535, 0};
+        return (struct type){0, 65535, 0, 65535};
     case TD_QINT16:
-        return (struct type){-32768, 32767, 32768};
+        return (struct type){-32768, 32767, 32768, 65535};
     default:
-        return (struct type){-0x1p31f, 0x1p31f, 0x1p31f};
+        return (struct type){-0x1p31f, 0x1p31f, 0x1p31f, 0x1p32 - 1};
     }
 }
 
@@ -135,7 +138,7 @@ static void quantizer_fit(struct quantizer *q, float min, float max, float least
         q->min = low / q->scale;
         q->max = high / q->scale;
     } else {
-        q->scale = (q->type.high - q->type.low) / (q->max - q->min);
+        q->scale = (float)(q->type.steps / (double)(q->max - q->min));
     }
 }
 

@@ -191,6 +191,8 @@ static enum td_code concat_run(struct td_call *c, struct td_err *err)
     if (c->in[1]->dtype == TD_QINT32) { /* signed levels: as far to both sides */
         max = fmaxf(fabsf(min), fabsf(max));
         min = -max;
+    } else { /* one level is 0.0, where it does not lie above all */
+        min = fminf(min, 0);
     }
     TD_TRY(td_out(c, 0, NULL, &y, err));
     TD_TRY(td_quantized_out_range(c, min, max, err));

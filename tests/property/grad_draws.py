@@ -42,10 +42,6 @@ def drawn(families):
     return sorted(op for op in differentiated() if op in families.draws and op not in grad_known.EXEMPT)
 
 
-def rounds(labels, n, first):
-    return [(labels[i % len(labels)], first + i) for i in range(n)] if labels else []
-
-
 def plan(args, ops):
     """[(model, [(label, seed)])]: round robin over the ops, first order and then second."""
     if args.draw:
@@ -55,7 +51,7 @@ def plan(args, ops):
         first, second = asked(ops), asked([f"second_{op}" for op in ops if op not in grad_known.NO_SECOND])
         if not first + second:
             raise SystemExit(f"grad_draws: --only {args.only} names no op that is drawn")
-        rows = rounds(first, args.draws or args.each * len(first), args.seed * 1000003) + rounds(second, args.second, args.seed * 1000003 + 500000)
+        rows = op_draws.rounds(first, args.draws or args.each * len(first), args.seed) + op_draws.rounds(second, args.second, args.seed)
     return [(f"grads_{at}", rows[at:at + A_MODEL]) for at in range(0, len(rows), A_MODEL)]
 
 

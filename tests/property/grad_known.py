@@ -68,6 +68,7 @@ KNOWN = {
 }
 ROUGH = {
     **{op: "TensorFlow begins 3-D convolutions inside of the input where strides skip its end, but not their gradients" for op in ("Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2")},
+    **{op: "TensorFlow's gradient of an average pool gives to too many where a window is longer than the input" for op in ("AvgPoolGrad", "AvgPool3DGrad")},
     "MaxPool": "among infinite numbers", "MaxPoolV2": "among infinite numbers", "UnsortedSegmentProd": COMPLEX, "SegmentProd": COMPLEX,
     "UnsortedSegmentMin": "empty segments hold numbers that swamp all differences", "UnsortedSegmentMax": "as UnsortedSegmentMin",
     "NthElement": "equal values share the gradient, whichever of them it is that moves",

@@ -7,10 +7,9 @@
     python tests/property/op_draws.py --missing build/tensorctl  # the registered ops that are neither drawn nor exempt (or a file of names)
 
 Draws go round the ops, so that any number of them covers all ops evenly; without --seed they are others each time (draw_seed.py), and the seed is printed. What a draw is: draw_source.py; models and cases are written by draw_suite.py. A family of ops is a module
-draws_*.py with up to four tables:
+draws_*.py with up to three tables:
   DRAWS   {op: draw}
   EXEMPT  {op: why it is not drawn}: what TensorFlow answers cannot be compared
-  SETTLED {op: why it is drawn with seed 1, whatever the run's}: a difference that is not understood yet
   KNOWN   {op: (predicate of inputs and attributes, why these draws are left out)}: differences that are meant, as narrow as can be said
 TensorFlow and libtensord never share a process (both bring a regex library). The work is done by child processes: a draw that ends TensorFlow's process is left out and named.
 """
@@ -22,6 +21,7 @@ import json
 import os
 import subprocess
 import sys
+import zlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -38,7 +38,7 @@ class Families:
     """The tables of all families: draws, exempt, known."""
 
     def __init__(self):
-        self.draws, self.exempt, self.known, self.settled, home = {}, {}, {}, {}, {}
+        self.draws, self.exempt, self.known, home = {}, {}, {}, {}
         for path in sorted(glob.glob(os.path.join(HERE, "draws_*.py"))):
             name = os.path.basename(path)[:-3]
             module = importlib.import_module(name)
@@ -49,7 +49,6 @@ class Families:
             self.draws.update(module.DRAWS)
             self.exempt.update(getattr(module, "EXEMPT", {}))
             self.known.update(getattr(module, "KNOWN", {}))
-            self.settled.update(getattr(module, "SETTLED", {}))
 
 
 def registered(source):
@@ -63,7 +62,13 @@ def registered(source):
     return [r[0] for r in rows if r and not r[0].isdigit()]
 
 
-def plan(args, draws, settled):
+def rounds(labels, n, seed):
+    """[(label, its own seed)]: n of them, round robin. A label's seeds hang on its name alone, so that a new op leaves the others' draws as they were."""
+    own = lambda label, turn: seed * 1000003 + (zlib.crc32(label.encode()) + turn) % 1000003
+    return [(labels[i % len(labels)], own(labels[i % len(labels)], i // len(labels))) for i in range(n if labels else 0)]
+
+
+def plan(args, draws):
     """[(model, [(op, seed)])]: round robin over the ops, cut into models."""
     if args.draw:
         rows = [(d.rsplit(".", 1)[0], int(d.rsplit(".", 1)[1])) for d in args.draw.split(",")]
@@ -71,7 +76,7 @@ def plan(args, draws, settled):
         ops = [op for op in sorted(draws) if any(fnmatch.fnmatchcase(op, g) for g in args.only.split(","))]
         if not ops:
             raise SystemExit(f"op_draws: --only {args.only} names no op that is drawn")
-        rows = [(ops[i % len(ops)], (1 if ops[i % len(ops)] in settled else args.seed) * 1000003 + i) for i in range(args.draws or args.each * len(ops))]
+        rows = rounds(ops, args.draws or args.each * len(ops), args.seed)
     return [(f"draws_{at}", rows[at:at + A_MODEL]) for at in range(0, len(rows), A_MODEL)]
 
 
@@ -79,7 +84,7 @@ def work(args, families):
     """A child process: writes its share of the models, one after another. Says before each draw which it is, behind each model how many cases and what was left out."""
     import draw_suite
     left_out, done = args.left_out.split(","), args.done.split(",")
-    for i, (name, rows) in enumerate(plan(args, families.draws, families.settled)):
+    for i, (name, rows) in enumerate(plan(args, families.draws)):
         if i % args.jobs == args.job and name not in done:
             say = lambda op, seed: print("at", op, seed, flush=True)
             rows = [r for r in rows if f"{r[0]}.{r[1]}" not in left_out]
@@ -160,7 +165,7 @@ def draw_all(args, families):
     with ThreadPoolExecutor(args.jobs) as readers:   # each reads its child: a pipe that nobody reads would stop it
         list(readers.map(Child.finish, children))
     lost = sum((c.lost for c in children), Counter({"TensorFlow's process ended": sum(len(c.ended) for c in children)}))
-    print(f"{sum(c.cases for c in children)} cases of {len({op for _, rows in plan(args, families.draws, families.settled) for op, _ in rows})} ops in {args.out}")
+    print(f"{sum(c.cases for c in children)} cases of {len({op for _, rows in plan(args, families.draws) for op, _ in rows})} ops in {args.out}")
     print(f"SKIPPED {sum(lost.values())} draws" + "".join(f"; {n} {why}" for why, n in sorted(lost.items()) if n)
           + "".join(f" {e}" for c in children for e in c.ended))
     return 0

@@ -132,13 +132,14 @@ static struct td_cuda_levels levels_of(const struct td_node *n, enum td_dtype t)
 {
     const char *mode = td_attr_str(n, "mode");
     const bool has_sign = t != TD_QUINT8 && t != TD_QUINT16;
-    const float steps = t == TD_QINT8 || t == TD_QUINT8 ? 0x1p8F : t == TD_QINT32 ? 0x1p32F : 0x1p16F;
+    const float levels = t == TD_QINT8 || t == TD_QUINT8 ? 0x1p8F : t == TD_QINT32 ? 0x1p32F : 0x1p16F;
     return (struct td_cuda_levels){.mode = strcmp(mode, "SCALED") == 0      ? TD_CUDA_SCALED
                                            : strcmp(mode, "MIN_FIRST") == 0 ? TD_CUDA_MIN_FIRST
                                                                             : TD_CUDA_MIN_COMBINED,
-                                   .low = has_sign ? -steps / 2 : 0,
-                                   .high = (has_sign ? steps / 2 : steps) - 1, /* of 32 bits, rounded up */
-                                   .half = has_sign ? steps / 2 : 0,
+                                   .low = has_sign ? -levels / 2 : 0,
+                                   .high = (has_sign ? levels / 2 : levels) - 1, /* of 32 bits, rounded up */
+                                   .half = has_sign ? levels / 2 : 0,
+                                   .steps = (double)levels - 1,
                                    .skip = td_attr_bool(n, "narrow_range") ? 1 : 0,
                                    .to_even = strcmp(td_attr_str(n, "round_mode"), "HALF_TO_EVEN") == 0,
                                    .narrowest = (float)td_attr_float(n, "ensure_minimum_range")};

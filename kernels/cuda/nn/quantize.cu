@@ -188,7 +188,7 @@ __global__ void fit(td_cuda_ranges s, td_cuda_levels l, line<float> *to, float *
             at.min = low / at.scale;
             at.max = l.high / at.scale;
         } else {
-            at.scale = (l.high - l.low) / (at.max - at.min);
+            at.scale = static_cast<float>(l.steps / static_cast<double>(at.max - at.min));
         }
         to[k] = at;
         out_min[k] = at.min;

@@ -33,11 +33,13 @@ int td_cuda_round_to_levels(enum td_cuda_type type, const struct td_cuda_ranges 
 int td_cuda_pass_in_range(enum td_cuda_type type, const struct td_cuda_ranges *s, const void *dy,
                           const void *x, void *dx, struct td_cuda_stream *stream);
 
-/* How levels stand for floats: levels low .. high, half the number of them for types with a sign. */
+/* How levels stand for floats: levels low .. high, half the number of them for types with a sign, steps from
+ * the lowest to the highest, which of 32 bits is no float. */
 enum td_cuda_quantizing { TD_CUDA_MIN_COMBINED, TD_CUDA_MIN_FIRST, TD_CUDA_SCALED };
 struct td_cuda_levels {
     enum td_cuda_quantizing mode;
     float low, high, half;
+    double steps;
     float skip;      /* 1: the lowest level is not used */
     bool to_even;    /* SCALED alone */
     float narrowest; /* a range is made so wide at least, of its size */
