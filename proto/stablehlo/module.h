@@ -1,15 +1,19 @@
-/* proto/stablehlo/module.h - a StableHLO module, as its bytecode says it: functions of operations over values.
+/* proto/stablehlo/module.h - a StableHLO module, as its bytecode says it: functions of operations over
+ * values.
  *
- * What hlo_read.h makes of the portable artifact (MLIR bytecode of the VHLO dialect, and of func where older
- * writers left it) that a node XlaCallModule carries, and what translate.h makes functions of a graph of. Every
- * region of StableHLO is one block, so that a function and the body of an operation are the same thing here.
+ * What hlo_read.h makes of the portable artifact (MLIR bytecode of the VHLO dialect) that a node
+ * XlaCallModule carries, and what translate.h makes functions of a graph of. Every region of StableHLO is
+ * one block, so that a function and the body of an operation are the same thing here.
  *
- * Names are StableHLO's, whatever version of VHLO wrote them: "add", not "vhlo.add_v1"; an operation of another
- * dialect keeps its dialect's name ("chlo.erf", "sdy.mesh"). Enumerations are texts as StableHLO prints them ("LT",
- * "SIGNED", "DEFAULT"). What says nothing about the numbers (locations, result names) is not kept.
+ * Names are StableHLO's, whatever version of VHLO wrote them: "add", not "vhlo.add_v1"; an operation of
+ * another dialect keeps its dialect's name ("chlo.erf", "sdy.mesh"). Attributes are VHLO's, which has no
+ * structures for dimension numbers: dot_general has "lhs_contracting_dimensions" and so on, gather
+ * "offset_dims", send "channel_id"; a list of integers is DENSE, int64 (proto/stablehlo/vhlo_ops.def has
+ * them all). Enumerations are texts as StableHLO prints them ("LT", "SIGNED", "DEFAULT"). What says nothing
+ * about the numbers (locations, result names) is not kept.
  *
- * Plain data, all of it in one arena; nothing in it points to the bytes that it was read from, but dense constants,
- * which lie in the module's own bytes and need these as long as it lives. Immutable once read.
+ * Plain data, all of it in one arena; nothing in it points to the bytes that it was read from, but dense
+ * constants, which lie in the module's own bytes and need these as long as it lives. Immutable once read.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_PROTO_STABLEHLO_MODULE_H
@@ -20,16 +24,18 @@
 #include "core/graph/attr.h"
 
 struct td_hlo_type {
-    enum { TD_HLO_TENSOR, TD_HLO_TUPLE, TD_HLO_TOKEN, TD_HLO_FUNCTION, TD_HLO_OTHER } kind;
-    enum td_dtype dtype;    /* TENSOR: of the elements; index is int64 */
-    struct td_shape shape;  /* TENSOR: -1 where a dimension is dynamic */
-    const char *unsupported; /* TENSOR: why there is no such dtype here ("f8E4M3FN", "i4", "!quant.uniform"); else NULL */
-    const struct td_hlo_type *parts; /* TUPLE */
+    enum { TD_HLO_TENSOR, TD_HLO_TUPLE, TD_HLO_TOKEN, TD_HLO_FUNCTION, TD_HLO_NONE, TD_HLO_OTHER } kind;
+    enum td_dtype dtype;   /* TENSOR: of the elements; index is int64 */
+    struct td_shape shape; /* TENSOR: -1 where a dimension is dynamic */
+    /* TENSOR: why there is no such dtype or shape here ("f8E4M3FN", "i4", "!quant.uniform", "rank above
+     * 12"); else NULL */
+    const char *unsupported;
+    const struct td_hlo_type *parts; /* TUPLE; FUNCTION: its results */
     int n_parts;
 };
 
 enum td_hlo_attr_kind {
-    TD_HLO_INT,    /* of any width; indices too */
+    TD_HLO_INT, /* of any width; indices too */
     TD_HLO_FLOAT,
     TD_HLO_BOOL,
     TD_HLO_STRING, /* and enumerations, and symbols (without "@") */
@@ -37,20 +43,20 @@ enum td_hlo_attr_kind {
     TD_HLO_DICT,   /* n items, each with its name; structures of VHLO too */
     TD_HLO_DENSE,  /* a tensor of type, whose bytes are raw */
     TD_HLO_TYPE,
-    TD_HLO_UNIT    /* it is there */
+    TD_HLO_UNIT /* it is there */
 };
 
 struct td_hlo_attr {
     const char *name; /* "" of an array's item */
     enum td_hlo_attr_kind kind;
     int n;
-    int64_t i;        /* INT, BOOL */
-    double f;         /* FLOAT */
+    int64_t i; /* INT, BOOL */
+    double f;  /* FLOAT */
     struct td_bytes str;
     const struct td_hlo_attr *items;
     struct td_hlo_type type; /* DENSE, TYPE; of an INT or FLOAT: its own */
-    /* DENSE: little-endian elements in row-major order; booleans are bits where splat is not set, as MLIR packs them.
-     * splat: one element stands for all */
+    /* DENSE: little-endian elements in row-major order; booleans are bits where splat is not set, as MLIR
+     * packs them. splat: one element stands for all */
     struct td_bytes raw;
     bool splat;
 };
