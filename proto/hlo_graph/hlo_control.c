@@ -3,7 +3,7 @@
  *   while      StatelessWhile over the loop's values and, behind them, those that its regions read from outside,
  *              which the body hands on as they are
  *   if, case   StatelessIf, StatelessCase of what the branches read from outside
- *   call       PartitionedCall; composite: of its decomposition
+ *   call       PartitionedCall
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/hlo_graph/hlo_function.h"
@@ -125,36 +125,35 @@ void td_hlo_case(struct td_hlo_frame *f, const struct td_hlo_op *op)
                                                  .func = branches})));
 }
 
-static void call_named(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *attr)
+void td_hlo_call_function(struct td_hlo_frame *f, const struct td_hlo_op *op, const struct td_function *called)
 {
-    const struct td_hlo_attr *callee = td_hlo_attr(op, attr);
     const struct td_hlo_captures none = {0};
     int n;
-    if (callee == NULL || callee->kind != TD_HLO_STRING) {
-        td_hlo_fail(f, TD_INVALID_ARGUMENT, "attribute %s is missing", attr);
-        return;
-    }
     const struct td_value *in = inputs_of(f, op, 0, &none, &n);
-    const struct td_function *made = in == NULL ? NULL : td_hlo_called(f, callee->str.p, callee->str.len);
-    if (made == NULL) {
-        return;
-    }
-    struct td_func_ref ref = {.name = made->name};
-    if (made->n_args != n) {
-        td_hlo_fail(f, TD_INVALID_ARGUMENT, "'%s' takes %d arguments, got %d", made->name, made->n_args, n);
+    struct td_func_ref ref = {.name = called->name};
+    if (in != NULL && called->n_args != n) {
+        td_hlo_fail(f, TD_INVALID_ARGUMENT, "'%s' takes %d arguments, got %d", called->name, called->n_args, n);
     }
     put_ports(f, op,
               td_emit(&f->e, "PartitionedCall", in, n, TD_ATTRS(types_of(f, op), function_attr("f", &ref))));
 }
 
-void td_hlo_call(struct td_hlo_frame *f, const struct td_hlo_op *op)
+void td_hlo_call_named(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *attr)
 {
-    call_named(f, op, "callee");
+    const struct td_hlo_attr *callee = td_hlo_attr(op, attr);
+    if (callee == NULL || callee->kind != TD_HLO_STRING) {
+        td_hlo_fail(f, TD_INVALID_ARGUMENT, "attribute %s is missing", attr);
+        return;
+    }
+    const struct td_function *called = td_hlo_called(f, callee->str.p, callee->str.len);
+    if (called != NULL) {
+        td_hlo_call_function(f, op, called);
+    }
 }
 
-void td_hlo_composite(struct td_hlo_frame *f, const struct td_hlo_op *op)
+void td_hlo_call(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
-    call_named(f, op, "decomposition");
+    td_hlo_call_named(f, op, "callee");
 }
 
 /* optimization_barrier and its like: result i is operand i. */

@@ -181,6 +181,20 @@ int64_t td_hlo_int(const struct td_hlo_op *op, const char *name, int64_t absent)
     return a != NULL && (a->kind == TD_HLO_INT || a->kind == TD_HLO_BOOL) ? a->i : absent;
 }
 
+int64_t td_hlo_option(const struct td_hlo_op *op, const char *name, int64_t absent)
+{
+    static const char *const dictionaries[] = {"mhlo.attributes", "composite_attributes"};
+    for (int i = 0; i < 2; i++) {
+        const struct td_hlo_attr *d = td_hlo_attr(op, dictionaries[i]);
+        const struct td_hlo_attr *a =
+            d != NULL && d->kind == TD_HLO_DICT ? td_hlo_attr_find(d->items, d->n, name) : NULL;
+        if (a != NULL) {
+            return a->i;
+        }
+    }
+    return td_hlo_int(op, name, absent);
+}
+
 bool td_hlo_text_is(const struct td_hlo_op *op, const char *name, const char *text)
 {
     const struct td_hlo_attr *a = td_hlo_attr(op, name);

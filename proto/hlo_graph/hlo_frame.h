@@ -92,6 +92,8 @@ void td_hlo_apply(struct td_hlo_frame *f, const struct td_hlo_block *b, const st
 
 const struct td_hlo_attr *td_hlo_attr(const struct td_hlo_op *op, const char *name);
 int64_t td_hlo_int(const struct td_hlo_op *op, const char *name, int64_t absent);
+/* The same of a call by another name: among the op's own attributes, or in the dictionary that it carries. */
+int64_t td_hlo_option(const struct td_hlo_op *op, const char *name, int64_t absent);
 bool td_hlo_text_is(const struct td_hlo_op *op, const char *name, const char *text);
 /* Integers of a dense or an array attribute, in scratch; *n -1: there is no such attribute. */
 const int64_t *td_hlo_ints(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *name, int *n);

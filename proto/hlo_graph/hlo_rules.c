@@ -37,21 +37,27 @@ static void check_types(struct td_hlo_frame *f, const struct td_hlo_op *op)
     }
 }
 
-static void run(struct td_hlo_frame *f, const struct td_hlo_op *op)
+bool td_hlo_run_as(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *name)
 {
-    const struct row *row = find(op->name);
-    const struct td_hlo_op *was = f->op;
+    const struct row *row = find(name);
     const char *as = f->as;
-    f->op = op;
-    check_types(f, op);
-    if (row == NULL) {
-        td_hlo_fail(f, TD_UNIMPLEMENTED, "the operation is not supported");
-    } else if (f->e.rc == TD_OK) {
+    if (row != NULL && f->e.rc == TD_OK) {
         f->as = row->as;
         row->rule(f, op);
+        f->as = as;
+    }
+    return row != NULL;
+}
+
+static void run(struct td_hlo_frame *f, const struct td_hlo_op *op)
+{
+    const struct td_hlo_op *was = f->op;
+    f->op = op;
+    check_types(f, op);
+    if (!td_hlo_run_as(f, op, op->name)) {
+        td_hlo_fail(f, TD_UNIMPLEMENTED, "the operation is not supported");
     }
     f->op = was;
-    f->as = as;
 }
 
 void td_hlo_block(struct td_hlo_frame *f, const struct td_hlo_block *b)

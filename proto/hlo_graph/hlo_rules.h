@@ -10,6 +10,8 @@
 #include "proto/hlo_graph/hlo_rules.def"
 #undef RULE
 
+/* The rule of that name runs on op; false: there is none. */
+bool td_hlo_run_as(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *name);
 /* All operations of the block but the last, which returns. */
 void td_hlo_block(struct td_hlo_frame *f, const struct td_hlo_block *b);
 
