@@ -221,8 +221,17 @@ static bool constant(const struct td_hlo_op *op, struct td_hlo_scalar *out)
 static bool evaluate(const struct td_hlo_op *op, const struct values *s, struct td_hlo_scalar *out)
 {
     const struct td_hlo_scalar *in[3] = {0};
+    struct td_hlo_scalar outside[3]; /* constants of the function around the body */
     for (int i = 0; i < op->n_in; i++) {
-        if (i == 3 || (in[i] = get(s, op->in[i]->id)) == NULL) {
+        if (i == 3) {
+            return false;
+        }
+        in[i] = get(s, op->in[i]->id);
+        const struct td_hlo_op *made = op->in[i]->op;
+        if (in[i] == NULL && made != NULL && strcmp(made->name, "constant") == 0 && constant(made, &outside[i])) {
+            in[i] = &outside[i];
+        }
+        if (in[i] == NULL) {
             return false;
         }
     }

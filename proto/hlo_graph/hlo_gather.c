@@ -62,26 +62,21 @@ static bool match_axes(struct td_hlo_frame *f, struct td_hlo_places *p)
 }
 
 /* Indices with the vector's axis last. */
-static struct td_value vectors_last(struct td_hlo_frame *f, const struct td_hlo_op *op, const struct td_hlo_places *p)
+static struct td_value vectors_last(struct td_hlo_frame *f, const struct td_hlo_places *p)
 {
     const int rank = td_hlo_shape(p->indices)->rank;
-    const int64_t axis = td_hlo_int(op, "index_vector_dim", rank);
     const struct td_value index = td_hlo_cast(f, td_hlo_whole(f, p->indices), TD_INT32);
     int64_t perm[TD_MAX_RANK];
     int at = 0;
-    if (axis < 0 || axis > rank) {
-        td_hlo_fail(f, TD_INVALID_ARGUMENT, "index_vector_dim %lld", (long long)axis);
-        return td_no_value;
-    }
-    if (axis == rank) {
+    if (p->vector == rank) {
         return td_hlo_2(f, "ExpandDims", index, td_hlo_i32(f, rank));
     }
     for (int i = 0; i < rank; i++) {
-        if (i != axis) {
+        if (i != p->vector) {
             perm[at++] = i;
         }
     }
-    perm[at] = axis;
+    perm[at] = p->vector;
     return td_hlo_transpose(f, index, perm, rank);
 }
 
@@ -96,9 +91,14 @@ bool td_hlo_places(struct td_hlo_frame *f, const struct td_hlo_op *op, const str
     p->indices_batching = td_hlo_axes(f, op, names->indices_batching, index_rank, &n);
     p->map = td_hlo_axes(f, op, names->map, rank, &p->n_map);
     p->window = td_hlo_axes(f, op, names->window, window_rank, &p->n_window);
-    const bool vector = td_hlo_int(op, "index_vector_dim", index_rank) < index_rank;
-    const int64_t numbers = vector ? td_hlo_shape(p->indices)->dim[td_hlo_int(op, "index_vector_dim", 0)] : 1;
-    p->n_batch = index_rank - vector;
+    const int64_t vector = td_hlo_int(op, "index_vector_dim", index_rank);
+    if (vector < 0 || vector > index_rank) {
+        td_hlo_fail(f, TD_INVALID_ARGUMENT, "index_vector_dim %lld", (long long)vector);
+        return false;
+    }
+    p->vector = (int)vector;
+    const int64_t numbers = vector < index_rank ? td_hlo_shape(p->indices)->dim[vector] : 1;
+    p->n_batch = index_rank - (vector < index_rank);
     if (f->e.rc == TD_OK && (n != p->n_batching || (numbers >= 0 && numbers != p->n_map) || window_rank < p->n_window)) {
         td_hlo_fail(f, TD_INVALID_ARGUMENT, "index vectors of %lld numbers for %d axes", (long long)numbers, p->n_map);
     }
@@ -106,11 +106,18 @@ bool td_hlo_places(struct td_hlo_frame *f, const struct td_hlo_op *op, const str
         return false;
     }
     note_axes(p, inserted, n_inserted);
-    p->index = vectors_last(f, op, p);
+    p->index = vectors_last(f, p);
     return match_axes(f, p);
 }
 
 /* ------------------------------------------------------------------ arithmetic of places */
+
+static struct td_value window_size(struct td_hlo_frame *f, const struct td_hlo_places *p, int axis)
+{
+    return p->size[axis] >= 0       ? td_hlo_i32(f, p->size[axis])
+           : p->sizes.node != NULL ? td_hlo_pick(f, p->sizes, axis)
+                                    : td_hlo_dim(f, p->windows, p->window_of[axis]);
+}
 
 struct td_value td_hlo_last_corner(struct td_hlo_frame *f, const struct td_hlo_places *p)
 {
@@ -127,9 +134,7 @@ struct td_value td_hlo_last_corner(struct td_hlo_frame *f, const struct td_hlo_p
     }
     for (int i = 0; i < p->n_map; i++) {
         const int axis = (int)p->map[i];
-        const struct td_value size = p->size[axis] >= 0 ? td_hlo_i32(f, p->size[axis])
-                                                        : td_hlo_dim(f, p->windows, p->window_of[axis]);
-        last[i] = td_hlo_2(f, "Sub", td_hlo_dim(f, p->operand, axis), size);
+        last[i] = td_hlo_2(f, "Sub", td_hlo_dim(f, p->operand, axis), window_size(f, p, axis));
     }
     return td_hlo_pack(f, last, p->n_map, 0);
 }
@@ -196,15 +201,14 @@ struct td_value td_hlo_element_numbers(struct td_hlo_frame *f, const struct td_h
     }
     for (int i = 0; i < p->rank; i++) {
         if (p->window_of[i] >= 0 && (p->size[i] != 1)) {
-            const struct td_value size = td_hlo_dim(f, p->windows, p->window_of[i]);
+            const struct td_value size = window_size(f, p, i);
             sum = td_hlo_2(f, "AddV2", sum, along(f, counted(f, size, step[i]), p->window_of[i], rank));
         }
     }
-    const int64_t vector = p->n_batch; /* the indices' own axis order: batch axes, without the vector's */
     for (int i = 0; i < p->n_batching; i++) {
         const int64_t axis = p->indices_batching[i];
-        const int at = p->batch_of[axis < vector ? axis : vector - 1];
-        const struct td_value size = td_hlo_dim(f, p->windows, at);
+        const int at = p->batch_of[axis - (axis > p->vector)];
+        const struct td_value size = td_hlo_dim(f, p->indices, (int)axis);
         sum = td_hlo_2(f, "AddV2", sum, along(f, counted(f, size, step[p->batching[i]]), at, rank));
     }
     return sum;
@@ -314,11 +318,10 @@ void td_hlo_gather(struct td_hlo_frame *f, const struct td_hlo_op *op)
         return;
     }
     struct td_hlo_places p = {.operand = op->in[0], .indices = op->in[1], .windows = op->out[0]};
-    if (!td_hlo_places(f, op, &names, &p)) {
-        return;
+    if (op->n_in > 2) { /* dynamic_gather */
+        p.sizes = td_hlo_cast(f, td_hlo_in(f, op, 2), TD_INT32);
     }
-    if (!td_shape_known(td_hlo_shape(op->out[0])) && !takes_rows(&p) && !td_hlo_whole_rows(&p)) {
-        td_hlo_fail(f, TD_UNIMPLEMENTED, "windows of unknown size at computed places");
+    if (!td_hlo_places(f, op, &names, &p)) {
         return;
     }
     td_hlo_put(f, op, 0,

@@ -22,8 +22,10 @@ struct td_hlo_places {
     int window_of[TD_MAX_RANK];     /* by the operand's axis: its axis in `windows`; -1: none */
     int batch_of[TD_MAX_RANK];      /* by batch axis of the indices: its axis in `windows` */
     int n_batch;                    /* axes of the indices but that of the vector */
+    int vector;                     /* that axis; the indices' rank: they are single numbers */
     bool inserted[TD_MAX_RANK], mapped[TD_MAX_RANK], full[TD_MAX_RANK];
     int64_t size[TD_MAX_RANK];      /* of the window along the operand's axes; -1: unknown */
+    struct td_value sizes;          /* of the windows along the operand's axes, int32s; no node: `windows` has them */
     struct td_value index;          /* [batch.., n_map], int32 */
 };
 
