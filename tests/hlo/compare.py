@@ -2,9 +2,9 @@
 
     PYTHON tests/hlo/compare.py BUILD/tests/hlo_print [CASE...]      PYTHON has jax 0.10
 
-Each case of cases.py is exported, written for several versions of StableHLO and in every version of MLIR's bytecode,
-read by hlo_print and by jaxlib, and compared line by line: functions, names of operations, numbers of values, attributes with their values, types,
-regions. jaxlib reads the same bytes as VHLO, so that nothing is converted in between; what the reader levels
+Each case of cases.py is exported, written for several versions of StableHLO and in every version of MLIR's
+bytecode, read by hlo_print and by jaxlib, and compared line by line: functions, names of operations, numbers of
+values, attributes with their values, types, regions. jaxlib reads the same bytes as VHLO, so that nothing is converted in between; what the reader levels
 (versions in names, parts of type none, default accuracies, lists that version 1 lacks) is levelled here anew."""
 import io
 import re
@@ -94,7 +94,9 @@ def type_of(t):
         t.need("<(")
         t.list(lambda: type_of(t), ")")
         t.need(" -> ")
-        results = t.list(lambda: type_of(t), ")") if t.eat("(") else [type_of(t)]
+        results = [] if t.eat("()") else [type_of(t)]
+        while t.eat(", "):
+            results.append(type_of(t))
         t.need(">")
         return "function", results
     if name in ("token", "none"):
@@ -108,12 +110,12 @@ def type_text(t):
 
 def dense_bytes(text):
     """Type and bytes of a dense attribute's text, as hlo_print prints them."""
-    attr = ir.Attribute.parse(text)
-    tensor = ir.RankedTensorType(attr.type)
-    element, n = str(tensor.element_type), int(np.prod(tensor.shape))
+    dims, element = re.search(r" : tensor<((?:\d+x)*)(.+)>$", text, re.S).groups()
+    shape = [int(d) for d in dims.split("x")[:-1]]
+    n = int(np.prod(shape, dtype=np.int64))
+    body = re.match(r"dense<(.*)> :", text, re.S)[1]
     if element.startswith("complex"):
         dtype = np.complex64 if "f32" in element else np.complex128
-        body = re.match(r"dense<(.*)> :", text, re.S)[1]
         if body.startswith('"0x'):
             values = np.frombuffer(bytes.fromhex(body[3:-1]), dtype)
         else:
@@ -122,26 +124,28 @@ def dense_bytes(text):
         name = dtype.__name__
     else:
         dtype = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "f64": np.float64,
-                 "i1": np.bool_}.get(element) or np.dtype(element.replace("ui", "uint").replace("i", "int", 1)
-                                                          if "ui" not in element else element.replace("ui", "uint"))
-        cls = ir.DenseFPElementsAttr if element[0] in "fb" else ir.DenseIntElementsAttr
-        try:
-            values = np.array(attr) if element == "i1" or element == "bf16" else np.array(cls(attr))
-        except Exception:
-            values = None
-        if values is None or values.dtype != dtype:
-            values = np.array([cls(attr)[i] for i in range(n)], dtype)
+                 "i1": np.bool_, "index": np.int64}.get(element) or np.dtype(element.replace("i", "int"))
+        if element in ("f32", "f64"):
+            values = np.array(ir.DenseFPElementsAttr(ir.Attribute.parse(text)))
+        elif element in ("bf16", "f16"): # which numpy does not get
+            bits = np.dtype(np.uint16)
+            values = [np.array(int(v, 16), bits).view(dtype) if v.startswith("0x") else dtype(float(v))
+                      for v in re.findall(r"0x[0-9A-F]+|-?\d[\d.]*(?:e[+-]\d+)?", body)]
+            values = np.array(values, dtype)
+        else:
+            attr = ir.DenseIntElementsAttr(ir.Attribute.parse(text))
+            values = np.array([attr[i] for i in range(n)])
         name = NAMES[{"i1": "bool"}.get(element, element)]
     values = np.asarray(values, dtype).reshape(-1)
-    splat = n > 1 and attr.is_splat
+    splat = one = n > 1 and body[0] not in '["'
     if element == "i1":
         raw = (b"\xff" if values[0] else b"\x00") if splat else np.packbits(values, bitorder="little").tobytes()
         splat = splat and n > 8
-        if n > 1 and attr.is_splat and not splat:
+        if one and not splat:
             raw = b"\xff" if values[0] else b"\x00"
     else:
         raw = values[:1].tobytes() if splat else values.tobytes()
-    return f"{name}[{','.join(map(str, tensor.shape))}]{'*' if splat else ':'}{raw.hex()}"
+    return f"{name}[{','.join(map(str, shape))}]{'*' if splat else ':'}{raw.hex()}"
 
 
 def attr_of(t):
@@ -184,7 +188,8 @@ def attr_of(t):
         values = re.match(r"atol = (\S+), rtol = (\S+), ulps = (-?\d+), mode = #vhlo<result_accuracy_mode_v1 (\w+)>",
                           text)
         out = None if values[4] == "DEFAULT" else \
-            f"{{atol={float(values[1]):.17g} mode='{values[4].encode().hex()}' rtol={float(values[2]):.17g} ulps={values[3]}}}"
+            (f"{{atol={float(values[1]):.17g} mode='{values[4].encode().hex()}' rtol={float(values[2]):.17g} "
+             f"ulps={values[3]}}}")
     else:
         raise AssertionError(f"attribute {name}: {t.s}")
     t.need(">")

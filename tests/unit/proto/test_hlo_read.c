@@ -238,7 +238,10 @@ TEST(each_version_of_the_bytecode_says_the_same)
         const struct td_hlo_op *loop = find_op(&main->body, "while", 0);
         CHECK_INT(loop->n_regions, 2);
         CHECK_STR(attr_of(find_op(&loop->regions[0], "compare", 0), "comparison_direction")->str.p, "LT");
-        CHECK_LIST(find_op(&loop->regions[1], "dynamic_slice", 0), "slice_sizes", 1, 3);
+        const struct td_hlo_op *call = find_op(&loop->regions[1], "call", 0);
+        const struct td_hlo_function *row = td_hlo_function_find(&f.m, attr_of(call, "callee")->str.p);
+        CHECK(row != NULL && row->body.n_args == call->n_in);
+        CHECK_LIST(find_op(&row->body, "dynamic_slice", 0), "slice_sizes", 1, 3);
         close_artifact(&f);
     }
 }
