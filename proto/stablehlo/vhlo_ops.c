@@ -4,8 +4,8 @@
  * so that the table holds for every artifact. Levelled are, so that a version 1 reads as its version 2:
  *
  *   gather, scatter    version 2 has batching dimensions, of which version 1 has none; so has dynamic_gather
- *   dot_general        version 2 without an algorithm says that each part of one is of type none: what is so is
- *                      left out (hlo_op_attrs.c)
+ *   dot_general        version 2 without an algorithm says that each part of one is of type none: left out
+ *                      (hlo_op_attrs.c)
  *   cbrt, cosine, ...  version 2's result_accuracy is left out where it is the default
  *   all_gather, all_reduce, all_to_all, send, recv   version 2 has more operands or pairs: as it is
  *   dynamic_conv       version 1 has an attribute padding, of zeros, beside the operand

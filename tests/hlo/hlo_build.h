@@ -3,7 +3,7 @@
  *
  *   struct hlo_parts p = hlo_parts_new();
  *   int type = hlo_type(&p, HLO_VHLO, (uint8_t[]){...}, n);          entries of the tables, by their numbers
- *   hlo_op(&p.body, ...), p.n_ops++, p.n_values++                     the body of main, which takes a tensor<2xf32>
+ *   hlo_op(&p.body, ...), p.n_ops++, p.n_values++                   the body of main, of a tensor<2xf32>
  *   struct hlo_out bytes = hlo_bytes(&p);                             free(bytes.p)
  *
  * SPDX-License-Identifier: Apache-2.0 */
