@@ -55,8 +55,9 @@ struct td_hlo_attr {
     struct td_bytes str;
     const struct td_hlo_attr *items;
     struct td_hlo_type type; /* DENSE, TYPE; of an INT or FLOAT: its own */
-    /* DENSE: little-endian elements in row-major order; booleans are bits where splat is not set, as MLIR
-     * packs them. splat: one element stands for all */
+    /* DENSE: little-endian elements in row-major order, at any address (not aligned for their type);
+     * booleans are bits, the first one lowest, as MLIR packs them. splat: one element stands for all; of
+     * booleans, bit 0 does */
     struct td_bytes raw;
     bool splat;
 };

@@ -3,11 +3,11 @@
  * Properties are written in the order of their names, without these; an operation's version never changes,
  * so that the table holds for every artifact. Levelled are, so that a version 1 reads as its version 2:
  *
- *   gather, dynamic_gather, scatter   version 2 has batching dimensions, of which version 1 has none
- *   dot_general        version 2 without an algorithm says of each part of one that it is of type none: what is
- *                      of type none is left out (hlo_op_attrs.c)
+ *   gather, scatter    version 2 has batching dimensions, of which version 1 has none; so has dynamic_gather
+ *   dot_general        version 2 without an algorithm says that each part of one is of type none: left out
+ *                      (hlo_op_attrs.c)
  *   cbrt, cosine, ...  version 2's result_accuracy is left out where it is the default
- *   all_gather, all_reduce, all_to_all, send, recv   version 2 takes more operands, or lists pairs, as it is there
+ *   all_gather, all_reduce, all_to_all, send, recv   version 2 has more operands or pairs: as it is
  *   dynamic_conv       version 1 has an attribute padding, of zeros, beside the operand
  *   composite          version 2 has regions
  *
