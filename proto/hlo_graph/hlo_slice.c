@@ -48,19 +48,6 @@ void td_hlo_slice(struct td_hlo_frame *f, const struct td_hlo_op *op)
                                                TD_ATTR_OF_INT("end_mask", whole_to))));
 }
 
-/* start, limit and strides are int vectors that are computed. */
-void td_hlo_real_dynamic_slice(struct td_hlo_frame *f, const struct td_hlo_op *op)
-{
-    if (!fits(f, op, 4)) {
-        return;
-    }
-    struct td_value in[4] = {td_hlo_in(f, op, 0)};
-    for (int i = 1; i < 4; i++) {
-        in[i] = td_hlo_cast(f, td_hlo_in(f, op, i), TD_INT32);
-    }
-    td_hlo_put(f, op, 0, td_emit(&f->e, "StridedSlice", in, 4, TD_NO_ATTRS));
-}
-
 /* ------------------------------------------------------------------ at computed places */
 
 /* The operands from `at` on, a scalar an axis, as one int32 vector, moved so that a block of `size` (int32s) from there
@@ -75,6 +62,36 @@ static struct td_value starts(struct td_hlo_frame *f, const struct td_hlo_op *op
     const struct td_value most = td_hlo_2(f, "Sub", td_hlo_dims(f, op->in[0]), size);
     const struct td_value asked = td_hlo_pack(f, v, rank, 0);
     return td_hlo_2(f, "Maximum", td_hlo_2(f, "Minimum", asked, most), td_hlo_i32(f, 0));
+}
+
+/* x along the axis from the first element to `to`, an int32. */
+static struct td_value from_first(struct td_hlo_frame *f, struct td_value x, int axis, struct td_value to)
+{
+    struct td_value end[TD_MAX_RANK];
+    int64_t begin[TD_MAX_RANK] = {0}, step[TD_MAX_RANK];
+    for (int i = 0; i <= axis; i++) {
+        step[i] = 1;
+        end[i] = i == axis ? to : td_hlo_i32(f, 0);
+    }
+    const int64_t others = ((int64_t)1 << axis) - 1;
+    return td_emit(&f->e, "StridedSlice",
+                   TD_IN(x, td_hlo_i32s(f, begin, axis + 1), td_hlo_pack(f, end, axis + 1, 0),
+                         td_hlo_i32s(f, step, axis + 1)),
+                   TD_ATTRS(TD_ATTR_OF_INT("begin_mask", others | (int64_t)1 << axis),
+                            TD_ATTR_OF_INT("end_mask", others)));
+}
+
+/* The one index along the axis that `asked` names, moved inside; the axis stays. */
+static struct td_value at_one(struct td_hlo_frame *f, const struct td_hlo_value *x, const struct td_hlo_value *asked,
+                              int axis)
+{
+    const int64_t none = 0;
+    const struct td_value most = td_hlo_2(f, "Sub", td_hlo_dim(f, x, axis), td_hlo_i32(f, 1));
+    struct td_value at = td_hlo_cast(f, td_hlo_whole(f, asked), TD_INT32);
+    at = td_hlo_shape(asked)->rank == 0 ? at : td_hlo_reshape(f, at, &none, 0);
+    at = td_hlo_2(f, "Maximum", td_hlo_2(f, "Minimum", at, most), td_hlo_i32(f, 0));
+    const struct td_value one = td_hlo_3(f, "GatherV2", td_hlo_whole(f, x), at, td_hlo_i32(f, axis));
+    return td_hlo_2(f, "ExpandDims", one, td_hlo_i32(f, axis));
 }
 
 /* A slice of one index along one axis, whole along the others: the axis, or -1. */
@@ -107,11 +124,7 @@ void td_hlo_dynamic_slice(struct td_hlo_frame *f, const struct td_hlo_op *op)
     }
     const int axis = one_along(s, size);
     if (axis >= 0) { /* a step's slice of a loop: as TensorFlow's loops read one */
-        const struct td_value most = td_hlo_2(f, "Sub", td_hlo_dim(f, op->in[0], axis), td_hlo_i32(f, 1));
-        const struct td_value asked = td_hlo_cast(f, td_hlo_in(f, op, 1 + axis), TD_INT32);
-        const struct td_value at = td_hlo_2(f, "Maximum", td_hlo_2(f, "Minimum", asked, most), td_hlo_i32(f, 0));
-        const struct td_value one = td_hlo_3(f, "GatherV2", x, at, td_hlo_i32(f, axis));
-        td_hlo_put(f, op, 0, td_hlo_2(f, "ExpandDims", one, td_hlo_i32(f, axis)));
+        td_hlo_put(f, op, 0, at_one(f, op->in[0], op->in[1 + axis], axis));
         return;
     }
     const struct td_value sizes = td_hlo_i32s(f, size, s->rank);
@@ -134,6 +147,96 @@ void td_hlo_dynamic_update_slice(struct td_hlo_frame *f, const struct td_hlo_op 
         at[i] = td_hlo_cast(f, td_hlo_in(f, op, 2 + i), TD_INT32);
     }
     td_hlo_put(f, op, 0, td_hlo_3(f, "XlaDynamicUpdateSlice", x, update, td_hlo_pack(f, at, rank, 0)));
+}
+
+/* ------------------------------------------------------------------ of computed size */
+
+/* Element i of a vector that is scalars put together; NULL: it is made otherwise. */
+static const struct td_hlo_value *element(const struct td_hlo_value *v, int i)
+{
+    const struct td_hlo_op *op = v->op;
+    if (op == NULL || strcmp(op->name, "concatenate") != 0 || i >= op->n_in) {
+        return NULL;
+    }
+    const struct td_hlo_op *part = op->in[i]->op;
+    const bool wraps = part != NULL && part->n_in == 1 && td_hlo_shape(part->in[0])->rank == 0 &&
+                       (strcmp(part->name, "reshape") == 0 || strcmp(part->name, "broadcast_in_dim") == 0);
+    return wraps ? part->in[0] : td_shape_count(td_hlo_shape(op->in[i])) == 1 ? op->in[i] : NULL;
+}
+
+static bool is_zero(struct td_hlo_frame *f, const struct td_hlo_value *v)
+{
+    const struct td_tensor *t = td_known_value(td_hlo_part(f, v)->part);
+    return t != NULL && td_hlo_is_integer(t->dtype) && td_tensor_count(t) == 1 && td_tensor_int(t, 0) == 0;
+}
+
+/* How JAX writes dynamic_slice where a size is not known: from = clamp(0, starts, ..), to = from + sizes. */
+struct moved {
+    const struct td_hlo_value *starts, *sizes;
+};
+
+static bool is_moved(const struct td_hlo_op *op, struct moved *m)
+{
+    const struct td_hlo_op *from = op->in[1]->op, *to = op->in[2]->op;
+    if (from == NULL || to == NULL || strcmp(from->name, "clamp") != 0 || strcmp(to->name, "add") != 0 ||
+        from->n_in != 3 || to->n_in != 2 || (to->in[0] != op->in[1] && to->in[1] != op->in[1])) {
+        return false;
+    }
+    *m = (struct moved){from->in[1], to->in[to->in[0] == op->in[1]]};
+    return true;
+}
+
+/* One index along one axis, and from the first on along all others: as a step of a loop reads its slice. The axis is
+ * gathered first, which leaves little for the others. */
+static bool put_one(struct td_hlo_frame *f, const struct td_hlo_op *op)
+{
+    const struct td_shape *from = td_hlo_shape(op->in[0]), *to = td_hlo_shape(op->out[0]);
+    struct moved m;
+    int axis = -1;
+    if (!is_moved(op, &m)) {
+        return false;
+    }
+    for (int i = 0; i < to->rank; i++) {
+        const struct td_hlo_value *start = element(m.starts, i);
+        if (start == NULL) {
+            return false;
+        }
+        if (is_zero(f, start)) {
+            continue;
+        }
+        if (axis >= 0 || to->dim[i] != 1) {
+            return false;
+        }
+        axis = i;
+    }
+    if (axis < 0 || f->e.rc) {
+        return false;
+    }
+    struct td_value y = at_one(f, op->in[0], element(m.starts, axis), axis);
+    for (int i = 0; i < to->rank; i++) {
+        if (i != axis && (from->dim[i] < 0 || from->dim[i] != to->dim[i])) {
+            const struct td_value sizes = td_hlo_cast(f, td_hlo_whole(f, m.sizes), TD_INT32);
+            y = from_first(f, y, i, td_hlo_pick(f, sizes, i));
+        }
+    }
+    td_hlo_put(f, op, 0, y);
+    return true;
+}
+
+/* start, limit and strides are int vectors that are computed. */
+void td_hlo_real_dynamic_slice(struct td_hlo_frame *f, const struct td_hlo_op *op)
+{
+    if (!fits(f, op, 4)) {
+        return;
+    }
+    if (put_one(f, op)) {
+        return;
+    }
+    struct td_value in[4] = {td_hlo_in(f, op, 0)};
+    for (int i = 1; i < 4; i++) {
+        in[i] = td_hlo_cast(f, td_hlo_in(f, op, i), TD_INT32);
+    }
+    td_hlo_put(f, op, 0, td_emit(&f->e, "StridedSlice", in, 4, TD_NO_ATTRS));
 }
 
 /* ------------------------------------------------------------------ padding */
