@@ -18,6 +18,7 @@
 #include "proto/hlo_graph/hlo_translate.h"
 #include "proto/stablehlo/hlo_read.h"
 
+#define PREFIX "StableHLO_" /* of the functions' names */
 enum { FIRST_PLATFORMS = 3, OLDEST = 2 };
 
 struct call {
@@ -65,7 +66,7 @@ static enum td_code translate_in(const struct call *c, struct td_arena *a, struc
     struct td_hlo_module m;
     char prefix[32];
     struct td_hlo_opts opts = {.prefix = prefix, .ops = c->ops, .unchecked = !is_checked(c->n)};
-    snprintf(prefix, sizeof prefix, "StableHLO_%d", c->number);
+    snprintf(prefix, sizeof prefix, PREFIX "%d", c->number);
     TD_FAIL_IF(td_attr_find(c->n->attrs, c->n->n_attrs, "module") == NULL, c->err, INVALID_ARGUMENT,
                "it has no attribute 'module'");
     TD_FAIL_IF(td_attr_int(c->n, "version") < OLDEST, c->err, UNIMPLEMENTED, "version %lld of its attributes",
@@ -207,6 +208,25 @@ static enum td_code convert(const struct call *c)
     return rc ? td_err_wrap(c->err, "%s", TD_NODE_STR(c->n)) : TD_OK;
 }
 
+/* jax2tf forbids the gradients of what it was not asked to differentiate, for TensorFlow cannot; the engine can. */
+static bool is_lifted(const struct td_node *n)
+{
+    static const char reason[] = "The jax2tf-converted function does not support gradients";
+    const struct td_node *from = td_is_op(n, "PreventGradient") && n->n_in == 1 ? n->in[0].node : NULL;
+    const struct td_func_ref *f =
+        from != NULL && td_is_op(from, "PartitionedCall") ? td_attr_func(from, "f", 0) : NULL;
+    return f != NULL && strncmp(f->name, PREFIX, sizeof PREFIX - 1) == 0 &&
+           strncmp(td_attr_str(n, "message"), reason, sizeof reason - 1) == 0;
+}
+
+static enum td_code lift(const struct call *c)
+{
+    const struct td_value in = c->n->in[0];
+    struct td_emitter e = td_graph_emitter(c->g, c->n->name, c->ops, c->err);
+    td_emit_again(&e, c->n, td_op_find(c->ops, "Identity"), &in, 1, TD_NO_ATTRS);
+    return td_emit_close(&e);
+}
+
 static enum td_code convert_all(struct call *c)
 {
     const int n = c->g->n_nodes;
@@ -216,6 +236,10 @@ static enum td_code convert_all(struct call *c)
             c->number++;
             TD_TRY(convert(c));
         }
+    }
+    for (int i = 0; i < n; i++) {
+        c->n = c->g->nodes[i];
+        TD_TRY(is_lifted(c->n) ? lift(c) : TD_OK);
     }
     return TD_OK;
 }
