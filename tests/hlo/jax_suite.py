@@ -15,7 +15,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-import jax                      # noqa: E402
+try:
+    import jax                  # noqa: F401
+except ImportError:
+    print("SKIPPED 1 suite of models exported from JAX: this Python has no jax")
+    raise SystemExit(0)
+
 import numpy as np              # noqa: E402
 import tensorflow as tf         # noqa: E402
 from jax.experimental import jax2tf   # noqa: E402
