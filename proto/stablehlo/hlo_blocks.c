@@ -126,10 +126,6 @@ static enum td_code name_of(struct reader *r, const struct td_mlir_bytes *b, int
         TD_TRY(without_version(r, name, &k->name, err));
         k->is_function = strcmp(k->name, "func") == 0;
         return TD_OK;
-    case TD_MLIR_FUNC:
-        k->name = name;
-        k->is_function = strcmp(name, "func") == 0;
-        return TD_OK;
     default:
         TD_TRY(with_dialect(r, dialect->name, name, &k->name, err));
         k->is_module = strcmp(k->name, "builtin.module") == 0;
@@ -413,7 +409,7 @@ static enum td_code read_op(struct reader *r, struct td_mlir_bytes *b, struct sc
     }
     define(s, op->out, op->n_out);
     *out = op;
-    if (known->is_vhlo || known->is_function) {
+    if (known->is_vhlo) {
         TD_TRY(check_bodies(b, op, err));
     }
     return known->is_function ? add_function(r, b, op, err) : TD_OK;
