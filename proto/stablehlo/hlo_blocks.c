@@ -13,6 +13,9 @@
  * Every region of StableHLO is one block, in which an operand is defined before it is used: what refers
  * forward is refused.
  *
+ * Casts between VHLO's types and builtin's, and Shardy's constraints, which JAX leaves beside VHLO, say
+ * nothing about the numbers: their results are their operands, and the blocks do not have them.
+ *
  * A region defines as many values as it says, at a byte each, so that tables cannot outgrow the file.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -44,7 +47,7 @@ struct scope {
 struct known_name {
     const char *name; /* StableHLO's; NULL: not asked for yet */
     const struct td_vhlo_op *op;
-    bool is_vhlo, is_function, is_module;
+    bool is_vhlo, is_function, is_module, is_same;
 };
 
 struct function_link {
@@ -90,6 +93,19 @@ static enum td_code with_dialect(const struct reader *r, const char *dialect, co
     return TD_OK;
 }
 
+/* Its results are its operands. */
+static bool is_same(const char *name)
+{
+    static const char *const names[] = {"builtin.unrealized_conversion_cast", "sdy.sharding_constraint",
+                                        "sdy.reshard", "sdy.propagation_barrier"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum td_code name_of(struct reader *r, const struct td_mlir_bytes *b, int i,
                             const struct known_name **out, struct td_err *err)
 {
@@ -110,13 +126,10 @@ static enum td_code name_of(struct reader *r, const struct td_mlir_bytes *b, int
         TD_TRY(without_version(r, name, &k->name, err));
         k->is_function = strcmp(k->name, "func") == 0;
         return TD_OK;
-    case TD_MLIR_FUNC:
-        k->name = name;
-        k->is_function = strcmp(name, "func") == 0;
-        return TD_OK;
     default:
         TD_TRY(with_dialect(r, dialect->name, name, &k->name, err));
         k->is_module = strcmp(k->name, "builtin.module") == 0;
+        k->is_same = is_same(k->name);
         return TD_OK;
     }
 }
@@ -346,6 +359,27 @@ static enum td_code check_bodies(const struct td_mlir_bytes *b, const struct td_
     return TD_OK;
 }
 
+static bool type_equal(const struct td_hlo_type *a, const struct td_hlo_type *b)
+{
+    return a->kind == b->kind && a->dtype == b->dtype && td_shape_equal(&a->shape, &b->shape) &&
+           (a->unsupported == NULL) == (b->unsupported == NULL) && a->n_parts == b->n_parts;
+}
+
+/* op's results are its operands. */
+static enum td_code pass_through(const struct td_mlir_bytes *b, struct scope *s, const struct td_hlo_op *op,
+                                 struct td_err *err)
+{
+    bool same = op->n_in == op->n_out;
+    for (int i = 0; i < op->n_out && same; i++) {
+        same = type_equal(&op->in[i]->type, &op->out[i]->type);
+    }
+    TD_FAIL_IF(!same, err, UNIMPLEMENTED, "StableHLO module, byte %zu: %s to another type", td_mlir_at(b),
+               op->name);
+    define(s, op->in, op->n_in);
+    return TD_OK;
+}
+
+/* *out is NULL where the operation says nothing. */
 static enum td_code read_op(struct reader *r, struct td_mlir_bytes *b, struct scope *s,
                             const struct td_hlo_op **out, struct td_err *err)
 {
@@ -369,9 +403,13 @@ static enum td_code read_op(struct reader *r, struct td_mlir_bytes *b, struct sc
     if (mask & HAS_REGIONS) {
         TD_TRY(read_regions(r, b, s, op, err));
     }
+    *out = NULL;
+    if (known->is_same) {
+        return pass_through(b, s, op, err);
+    }
     define(s, op->out, op->n_out);
     *out = op;
-    if (known->is_vhlo || known->is_function) {
+    if (known->is_vhlo) {
         TD_TRY(check_bodies(b, op, err));
     }
     return known->is_function ? add_function(r, b, op, err) : TD_OK;
@@ -383,13 +421,15 @@ static enum td_code read_block(struct reader *r, struct td_mlir_bytes *b, struct
     uint64_t n;
     bool has_args;
     TD_TRY(td_mlir_flagged(b, &n, &has_args, err));
-    TD_TRY(td_mlir_count_is(b, "operations", n, &out->n_ops, err));
+    int n_ops;
+    TD_TRY(td_mlir_count_is(b, "operations", n, &n_ops, err));
     if (has_args) {
         TD_TRY(read_arguments(r, b, s, out, err));
     }
-    TD_TRY(td_mlir_alloc(r->f, (size_t)out->n_ops, sizeof *out->ops, &out->ops, err));
-    for (int i = 0; i < out->n_ops; i++) {
-        TD_TRY(read_op(r, b, s, &out->ops[i], err));
+    TD_TRY(td_mlir_alloc(r->f, (size_t)n_ops, sizeof *out->ops, &out->ops, err));
+    for (int i = 0; i < n_ops; i++) {
+        TD_TRY(read_op(r, b, s, &out->ops[out->n_ops], err));
+        out->n_ops += out->ops[out->n_ops] != NULL;
     }
     return TD_OK;
 }

@@ -84,14 +84,15 @@ static enum td_code read_strings(struct td_mlir_file *f, struct td_mlir_bytes b,
     return TD_OK;
 }
 
-static enum td_mlir_dialect dialect_kind(const char *name)
+/* StableHLO itself, not as its artifact: it has no version that stays. */
+static enum td_code check_dialect(const char *name, struct td_err *err)
 {
-    static const char *const known[] = {"builtin", "vhlo", "func"};
-    int i = 0;
-    while (i < TD_MLIR_FOREIGN && strcmp(name, known[i]) != 0) {
-        i++;
+    static const char *const unstable[] = {"stablehlo", "mhlo", "func"};
+    for (size_t i = 0; i < sizeof unstable / sizeof *unstable; i++) {
+        TD_FAIL_IF(strcmp(name, unstable[i]) == 0, err, UNIMPLEMENTED,
+                   "StableHLO module: in dialect %s, want a portable artifact, which is in vhlo", name);
     }
-    return (enum td_mlir_dialect)i;
+    return TD_OK;
 }
 
 static enum td_code read_dialect(struct td_mlir_file *f, struct td_mlir_bytes *b,
@@ -105,7 +106,10 @@ static enum td_code read_dialect(struct td_mlir_file *f, struct td_mlir_bytes *b
         TD_TRY(td_mlir_varint(b, &name, err));
     }
     TD_TRY(td_mlir_name(f, b, name, &d->name, err));
-    d->kind = dialect_kind(d->name);
+    TD_TRY(check_dialect(d->name, err));
+    d->kind = strcmp(d->name, "vhlo") == 0      ? TD_MLIR_VHLO
+              : strcmp(d->name, "builtin") == 0 ? TD_MLIR_BUILTIN
+                                                : TD_MLIR_FOREIGN;
     if (has_version) {
         int id;
         struct td_mlir_bytes version;

@@ -12,7 +12,7 @@
 #include "core/graph/attr.h"
 #include "proto/stablehlo/mlir_bytes.h"
 
-enum td_mlir_dialect { TD_MLIR_BUILTIN, TD_MLIR_VHLO, TD_MLIR_FUNC, TD_MLIR_FOREIGN };
+enum td_mlir_dialect { TD_MLIR_BUILTIN, TD_MLIR_VHLO, TD_MLIR_FOREIGN };
 
 struct td_mlir_dialect_entry {
     const char *name;

@@ -26,7 +26,8 @@ enum vhlo_code {
     VHLO_WITNESS = 26,
     VHLO_QUANTIZED_PER_AXIS = 30,
     VHLO_NONE = 33,
-    VHLO_BUFFER = 41
+    VHLO_BUFFER = 41,
+    VHLO_FUTURE = 42
 };
 
 enum builtin_code {
@@ -245,6 +246,9 @@ enum td_code td_mlir_types_vhlo(struct td_mlir_pool *pool, struct td_mlir_bytes 
         return other(TD_HLO_NONE, NULL, out);
     case VHLO_BUFFER:
         TD_TRY(read_tensor(pool, b, false, out, err));
+        return other(TD_HLO_OTHER, NULL, out);
+    case VHLO_FUTURE:
+        TD_TRY(read_tuple(pool, b, out, err));
         return other(TD_HLO_OTHER, NULL, out);
     default:
         TD_FAIL(err, UNIMPLEMENTED, "StableHLO module, byte %zu: type %llu of VHLO is newer than this reader",

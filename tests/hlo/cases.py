@@ -216,7 +216,7 @@ def dynamic_loop(x):
 
 @case(((4, 2), F32))
 def sharded(x):
-    mesh = jax.make_mesh((1,), ("rows",))
+    mesh = jax.make_mesh((1,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows"))
     return lax.with_sharding_constraint(x * 2, spec)
 

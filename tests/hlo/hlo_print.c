@@ -35,6 +35,20 @@ static void print_bytes(struct td_bytes b)
     }
 }
 
+/* Booleans that are no splat: what lies in the last byte above them is anything. */
+static void print_dense(const struct td_hlo_attr *a)
+{
+    print_type(&a->type);
+    printf(a->splat ? "*" : ":");
+    int used = a->type.dtype == TD_BOOL && !a->splat ? (int)(td_shape_count(&a->type.shape) % 8) : 0;
+    if (used == 0) {
+        print_bytes(a->raw);
+        return;
+    }
+    print_bytes((struct td_bytes){a->raw.p, a->raw.len - 1});
+    printf("%02x", (unsigned char)a->raw.p[a->raw.len - 1] & ((1 << used) - 1));
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp((*(const struct td_hlo_attr *const *)a)->name,
@@ -72,9 +86,7 @@ static void print_attr(const struct td_hlo_attr *a)
         print_attrs(a->items, a->n);
         return;
     case TD_HLO_DENSE:
-        print_type(&a->type);
-        printf(a->splat ? "*" : ":");
-        print_bytes(a->raw);
+        print_dense(a);
         return;
     case TD_HLO_TYPE:
         print_type(&a->type);

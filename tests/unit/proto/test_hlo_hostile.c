@@ -321,6 +321,32 @@ TEST(what_another_dialect_says_is_passed_over)
     done();
 }
 
+static void put_cast(struct hlo_parts *p, int type)
+{
+    hlo_op(&p->body, HLO_CAST, HLO_RESULTS | HLO_OPERANDS);
+    struct hlo_out rest = HLO_NUMBERS(1, (uint64_t)type, 1, 0);
+    hlo_append(&p->body, &rest);
+    free(rest.p);
+    p->n_ops++;
+    p->n_values++;
+    hlo_return(p, 1);
+}
+
+TEST(a_cast_between_dialects_is_its_operand)
+{
+    struct hlo_parts p = hlo_parts_new();
+    int number = hlo_type_of(&p, HLO_BUILTIN, HLO_NUMBERS(5));
+    put_cast(&p, hlo_type_of(&p, HLO_BUILTIN, HLO_NUMBERS(13, 1, 4, (uint64_t)number)));
+    const struct td_hlo_function *f = read_parts(&p);
+    CHECK_STR(err.msg, "");
+    CHECK_INT(f->body.n_ops, 1);
+    CHECK(f->body.ops[0]->in[0] == f->body.args[0]);
+    done();
+    p = hlo_parts_new();
+    put_cast(&p, HLO_T_F32);
+    check_refused(&p, TD_UNIMPLEMENTED, "builtin.unrealized_conversion_cast to another type");
+}
+
 TEST(text_of_a_dialect_that_matters_is_refused)
 {
     struct hlo_parts p = hlo_parts_new();
@@ -402,6 +428,8 @@ TEST_MAIN(RUN(what_was_built_is_read) RUN(every_prefix_and_every_limit_of_memory
                               RUN(a_constant_has_the_bytes_of_its_shape) RUN(an_integer_is_of_its_type)
                                   RUN(a_float_is_of_its_type) RUN(what_this_reader_does_not_know_is_named)
                                       RUN(what_another_dialect_says_is_passed_over)
-                                          RUN(text_of_a_dialect_that_matters_is_refused)
-                                              RUN(use_orders_are_passed_over) RUN(regions_nest_up_to_a_bound)
-                                                  RUN(a_region_is_one_block_that_returns))
+                                          RUN(a_cast_between_dialects_is_its_operand)
+                                              RUN(text_of_a_dialect_that_matters_is_refused)
+                                                  RUN(use_orders_are_passed_over)
+                                                      RUN(regions_nest_up_to_a_bound)
+                                                          RUN(a_region_is_one_block_that_returns))
