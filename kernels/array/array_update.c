@@ -93,9 +93,9 @@ static void update_grad(struct td_grad *g)
     const struct td_value at =
         td_f_2(e, "Maximum", td_f_2(e, "Minimum", asked, most), td_emit_int(e, index, 0));
     if (td_grad_wants(g, 0)) {
-        td_grad_give(g, 0,
-                     td_emit(e, "XlaDynamicUpdateSlice", TD_IN(dy, td_f_zeros_like(e, update), asked),
-                             TD_NO_ATTRS));
+        td_grad_give(
+            g, 0,
+            td_emit(e, "XlaDynamicUpdateSlice", TD_IN(dy, td_f_zeros_like(e, update), asked), TD_NO_ATTRS));
     }
     td_grad_give(g, 1, td_emit(e, "Slice", TD_IN(dy, at, size), TD_NO_ATTRS));
 }

@@ -1,7 +1,7 @@
 /* proto/hlo_graph/hlo_body.c - bodies of one operation by its name; others are asked, by a few numbers.
  *
- * Which way a comparator sorts, or whether a body keeps the larger of two, is written in many ways. It is found by
- * evaluating the body for numbers that tell the ways apart.
+ * Which way a comparator sorts, or whether a body keeps the larger of two, is written in many ways. It is
+ * found by evaluating the body for numbers that tell the ways apart.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/hlo_graph/hlo_body.h"
@@ -53,8 +53,12 @@ const struct td_hlo_reducer *td_hlo_reducer(const struct td_hlo_block *b, enum t
         {"minimum",
          {"Min", "Minimum", NULL, "UnsortedSegmentMin", TD_HLO_FROM_MOST},
          {"All", "LogicalAnd", NULL, NULL, TD_HLO_FROM_ONE}},
-        {"or", {NULL, NULL, NULL, NULL, TD_HLO_FROM_ZERO}, {"Any", "LogicalOr", NULL, NULL, TD_HLO_FROM_ZERO}},
-        {"and", {NULL, NULL, NULL, NULL, TD_HLO_FROM_ONE}, {"All", "LogicalAnd", NULL, NULL, TD_HLO_FROM_ONE}},
+        {"or",
+         {NULL, NULL, NULL, NULL, TD_HLO_FROM_ZERO},
+         {"Any", "LogicalOr", NULL, NULL, TD_HLO_FROM_ZERO}},
+        {"and",
+         {NULL, NULL, NULL, NULL, TD_HLO_FROM_ONE},
+         {"All", "LogicalAnd", NULL, NULL, TD_HLO_FROM_ONE}},
     };
     const char *name = td_hlo_body_op(b);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -93,7 +97,7 @@ static bool number_of(const struct td_tensor *t, double *out)
         return true;
     }
     case TD_BFLOAT16: {
-        const uint32_t bits = (uint32_t)*(const uint16_t *)p << 16;
+        const uint32_t bits = (uint32_t) * (const uint16_t *)p << 16;
         float v;
         memcpy(&v, &bits, sizeof v);
         *out = v;
@@ -126,7 +130,10 @@ bool td_hlo_is_neutral(const struct td_hlo_reducer *r, struct td_value v)
     const int64_t i = td_tensor_int(t, 0);
     const int64_t least = u ? 0 : bits == 64 ? INT64_MIN : -top;
     const int64_t most = u ? (bits == 64 ? -1 : 2 * top - 1) : bits == 64 ? INT64_MAX : top - 1;
-    return i == (r->from == TD_HLO_FROM_ZERO ? 0 : r->from == TD_HLO_FROM_ONE ? 1 : r->from == TD_HLO_FROM_LEAST ? least : most);
+    return i == (r->from == TD_HLO_FROM_ZERO    ? 0
+                 : r->from == TD_HLO_FROM_ONE   ? 1
+                 : r->from == TD_HLO_FROM_LEAST ? least
+                                                : most);
 }
 
 /* ------------------------------------------------------------------ evaluating */
@@ -199,7 +206,8 @@ static bool compare(const struct td_hlo_op *op, const struct td_hlo_scalar *a, c
 static bool constant(const struct td_hlo_op *op, struct td_hlo_scalar *out)
 {
     const struct td_hlo_attr *a = td_hlo_attr(op, "value");
-    if (a == NULL || a->kind != TD_HLO_DENSE || a->raw.len < (a->type.dtype == TD_BOOL ? 1 : td_dtype_size(a->type.dtype))) {
+    if (a == NULL || a->kind != TD_HLO_DENSE ||
+        a->raw.len < (a->type.dtype == TD_BOOL ? 1 : td_dtype_size(a->type.dtype))) {
         return false;
     }
     char bytes[16] = {0};
@@ -228,7 +236,8 @@ static bool evaluate(const struct td_hlo_op *op, const struct values *s, struct 
         }
         in[i] = get(s, op->in[i]->id);
         const struct td_hlo_op *made = op->in[i]->op;
-        if (in[i] == NULL && made != NULL && strcmp(made->name, "constant") == 0 && constant(made, &outside[i])) {
+        if (in[i] == NULL && made != NULL && strcmp(made->name, "constant") == 0 &&
+            constant(made, &outside[i])) {
             in[i] = &outside[i];
         }
         if (in[i] == NULL) {

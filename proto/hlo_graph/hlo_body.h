@@ -11,11 +11,16 @@ const char *td_hlo_body_op(const struct td_hlo_block *b);
 /* Which argument it returns as it is; -1: none. */
 int td_hlo_body_returns(const struct td_hlo_block *b);
 
-/* What reductions by a body are called: over axes (Sum), of two (AddV2), along an axis (Cumsum; NULL), by segments
- * (UnsortedSegmentSum; NULL); NULL for others. */
+/* What reductions by a body are called: over axes (Sum), of two (AddV2), along an axis (Cumsum; NULL), by
+ * segments (UnsortedSegmentSum; NULL); NULL for others. */
 struct td_hlo_reducer {
     const char *over, *two, *along, *segments;
-    enum { TD_HLO_FROM_ZERO, TD_HLO_FROM_ONE, TD_HLO_FROM_LEAST, TD_HLO_FROM_MOST } from; /* its neutral value */
+    enum {
+        TD_HLO_FROM_ZERO,
+        TD_HLO_FROM_ONE,
+        TD_HLO_FROM_LEAST,
+        TD_HLO_FROM_MOST
+    } from; /* its neutral value */
 };
 const struct td_hlo_reducer *td_hlo_reducer(const struct td_hlo_block *b, enum td_dtype dtype);
 /* Whether v is a constant that changes nothing. */
@@ -28,7 +33,8 @@ struct td_hlo_scalar {
     double f;
     int64_t i;
 };
-/* The body's first result for these arguments; false: it has an operation that is not asked for here, or too many. */
+/* The body's first result for these arguments; false: it has an operation that is not asked for here, or
+ * too many. */
 bool td_hlo_evaluate(const struct td_hlo_block *b, const struct td_hlo_scalar *args, int n_args,
                      struct td_hlo_scalar *out, int n_out);
 

@@ -39,7 +39,7 @@ void td_hlo_compare(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     static const struct {
         const char *direction, *name;
-    } rows[] = {{"EQ", "Equal"},    {"NE", "NotEqual"},  {"GE", "GreaterEqual"},
+    } rows[] = {{"EQ", "Equal"},   {"NE", "NotEqual"},  {"GE", "GreaterEqual"},
                 {"GT", "Greater"}, {"LE", "LessEqual"}, {"LT", "Less"}};
     const char *name = NULL;
     struct td_value x[2];

@@ -6,8 +6,8 @@
 
 #include "proto/hlo_graph/hlo_frame.h"
 
-/* Integers that compare as IEEE's total order has the floats x: -NaN, -inf, .. -0, 0, .. inf, NaN. Booleans become
- * int32s; integers stay. */
+/* Integers that compare as IEEE's total order has the floats x: -NaN, -inf, .. -0, 0, .. inf, NaN. Booleans
+ * become int32s; integers stay. */
 struct td_value td_hlo_order_key(struct td_hlo_frame *f, struct td_value x);
 
 #endif

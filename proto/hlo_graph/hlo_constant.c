@@ -1,6 +1,7 @@
 /* proto/hlo_graph/hlo_constant.c - constants, counting along an axis, sizes of dimensions.
  *
- * A splat is kept as its one element, a count as a vector along its axis: parts (proto/hlo_graph/hlo_frame.h).
+ * A splat is kept as its one element, a count as a vector along its axis: parts
+ * (proto/hlo_graph/hlo_frame.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/hlo_graph/hlo_rules.h"
@@ -24,8 +25,8 @@ static enum td_code read_dense(const struct td_hlo_attr *a, struct td_tensor *t,
     const size_t bytes = bits ? ((size_t)n + 7) / 8 : td_tensor_bytes(t);
     if (a->raw.len < bytes) {
         td_tensor_clear(t);
-        TD_FAIL(err, DATA_LOSS, "a StableHLO constant of shape %s has %zu bytes, wants %zu", TD_SHAPE_STR(shape),
-                a->raw.len, bytes);
+        TD_FAIL(err, DATA_LOSS, "a StableHLO constant of shape %s has %zu bytes, wants %zu",
+                TD_SHAPE_STR(shape), a->raw.len, bytes);
     }
     if (bits) {
         unpack_bits(&a->raw, t->data, n);
@@ -42,9 +43,10 @@ static struct td_value emit_tensor(struct td_hlo_frame *f, const struct td_tenso
     if (t->shape.rank == 0) {
         return td_emit_const(&f->e, t);
     }
-    return td_emit(&f->e, "Const", TD_NO_INPUTS,
-                   TD_ATTRS({.name = "value", .kind = TD_ATTR_TENSOR, .n = 1, .tensor = (struct td_tensor *)t},
-                            TD_ATTR_OF_TYPE("dtype", t->dtype)));
+    return td_emit(
+        &f->e, "Const", TD_NO_INPUTS,
+        TD_ATTRS({.name = "value", .kind = TD_ATTR_TENSOR, .n = 1, .tensor = (struct td_tensor *)t},
+                 TD_ATTR_OF_TYPE("dtype", t->dtype)));
 }
 
 void td_hlo_constant(struct td_hlo_frame *f, const struct td_hlo_op *op)

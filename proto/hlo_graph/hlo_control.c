@@ -1,7 +1,7 @@
 /* proto/hlo_graph/hlo_control.c - while, if, case, call, tuples and what hands values on.
  *
- *   while      StatelessWhile over the loop's values and, behind them, those that its regions read from outside,
- *              which the body hands on as they are
+ *   while      StatelessWhile over the loop's values and, behind them, those that its regions read from
+ *              outside, which the body hands on as they are
  *   if, case   StatelessIf, StatelessCase of what the branches read from outside
  *   call       PartitionedCall
  *
@@ -12,8 +12,8 @@
 static bool has_regions(struct td_hlo_frame *f, const struct td_hlo_op *op, int n, int operands)
 {
     if (op->n_regions < n || op->n_in < operands) {
-        td_hlo_fail(f, TD_INVALID_ARGUMENT, "it has %d regions and %d operands, wants %d and %d", op->n_regions,
-                    op->n_in, n, operands);
+        td_hlo_fail(f, TD_INVALID_ARGUMENT, "it has %d regions and %d operands, wants %d and %d",
+                    op->n_regions, op->n_in, n, operands);
     }
     return f->e.rc == TD_OK;
 }
@@ -37,15 +37,19 @@ static struct td_attr types_of(struct td_hlo_frame *f, const struct td_hlo_op *o
     for (int i = 0; types != NULL && i < op->n_out; i++) {
         types[i] = op->out[i]->type.dtype;
     }
-    return (struct td_attr){
-        .name = "Tout", .kind = TD_ATTR_TYPE, .is_list = true, .n = types == NULL ? 0 : op->n_out, .type = types};
+    return (struct td_attr){.name = "Tout",
+                            .kind = TD_ATTR_TYPE,
+                            .is_list = true,
+                            .n = types == NULL ? 0 : op->n_out,
+                            .type = types};
 }
 
 static void put_ports(struct td_hlo_frame *f, const struct td_hlo_op *op, struct td_value first)
 {
     for (int i = 0; f->e.rc == TD_OK && i < op->n_out; i++) {
         if (i >= first.node->n_out) {
-            td_hlo_fail(f, TD_INVALID_ARGUMENT, "it has %d results, what it runs %d", op->n_out, first.node->n_out);
+            td_hlo_fail(f, TD_INVALID_ARGUMENT, "it has %d results, what it runs %d", op->n_out,
+                        first.node->n_out);
             return;
         }
         td_hlo_put(f, op, i, (struct td_value){first.node, i});
@@ -109,7 +113,8 @@ void td_hlo_case(struct td_hlo_frame *f, const struct td_hlo_op *op)
     }
     td_hlo_captured(f, op, &c);
     const struct td_value *in = inputs_of(f, op, 0, &c, &n);
-    struct td_func_ref *branches = in == NULL ? NULL : td_hlo_room(f, (size_t)op->n_regions, sizeof *branches);
+    struct td_func_ref *branches =
+        in == NULL ? NULL : td_hlo_room(f, (size_t)op->n_regions, sizeof *branches);
     for (int i = 0; branches != NULL && f->e.rc == TD_OK && i < op->n_regions; i++) {
         branches[i].name = td_hlo_region(f, op, i, &c, false);
     }
@@ -125,14 +130,16 @@ void td_hlo_case(struct td_hlo_frame *f, const struct td_hlo_op *op)
                                                  .func = branches})));
 }
 
-void td_hlo_call_function(struct td_hlo_frame *f, const struct td_hlo_op *op, const struct td_function *called)
+void td_hlo_call_function(struct td_hlo_frame *f, const struct td_hlo_op *op,
+                          const struct td_function *called)
 {
     const struct td_hlo_captures none = {0};
     int n;
     const struct td_value *in = inputs_of(f, op, 0, &none, &n);
     struct td_func_ref ref = {.name = called->name};
     if (in != NULL && called->n_args != n) {
-        td_hlo_fail(f, TD_INVALID_ARGUMENT, "'%s' takes %d arguments, got %d", called->name, called->n_args, n);
+        td_hlo_fail(f, TD_INVALID_ARGUMENT, "'%s' takes %d arguments, got %d", called->name, called->n_args,
+                    n);
     }
     put_ports(f, op,
               td_emit(&f->e, "PartitionedCall", in, n, TD_ATTRS(types_of(f, op), function_attr("f", &ref))));

@@ -1,10 +1,11 @@
 /* proto/hlo_graph/hlo_conv.c - convolutions of one to three spatial dimensions.
  *
- *     image [batch, space.., features]   filter [space.., features / groups, out]   ->   [batch, space.., out]
+ *     image [batch, space.., features]   filter [space.., features / groups, out]
+ *     ->   [batch, space.., out]
  *
- * is what TensorFlow's ops take; other layouts are transposed to it and back, and the engine moves such transposes
- * together. One spatial dimension becomes two. A group a feature is DepthwiseConv2dNative. Holes between the image's
- * elements (lhs_dilation, of transposed convolutions) are padded in before.
+ * is what TensorFlow's ops take; other layouts are transposed to it and back, and the engine moves such
+ * transposes together. One spatial dimension becomes two. A group a feature is DepthwiseConv2dNative. Holes
+ * between the image's elements (lhs_dilation, of transposed convolutions) are padded in before.
  *
  * Does not: groups of the batch (gradients of grouped convolutions).
  *
@@ -16,7 +17,8 @@ enum { MOST_SPACE = 3 };
 
 struct conv {
     int n; /* spatial dimensions */
-    int64_t image[MOST_SPACE + 2], filter[MOST_SPACE + 2], out[MOST_SPACE + 2]; /* axes in TensorFlow's order */
+    int64_t image[MOST_SPACE + 2], filter[MOST_SPACE + 2],
+        out[MOST_SPACE + 2];                                  /* axes in TensorFlow's order */
     const int64_t *stride, *pad, *image_holes, *filter_holes; /* pad: low, high of each */
     int64_t groups;
     struct td_value x, w;
@@ -29,8 +31,8 @@ static bool is_set(const struct td_hlo_op *op, const char *name)
 }
 
 /* One of the three layouts: the axes that the attributes name, in TensorFlow's order. */
-static void read_layout(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *const names[3], bool space_first,
-                        int64_t *axes)
+static void read_layout(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *const names[3],
+                        bool space_first, int64_t *axes)
 {
     int n;
     const int64_t *space = td_hlo_axes(f, op, names[1], MOST_SPACE + 2, &n);
@@ -47,7 +49,8 @@ static void read_layout(struct td_hlo_frame *f, const struct td_hlo_op *op, cons
     axes[n + 1] = last;
     for (int i = 0; i < n + 2; i++) {
         if (axes[i] < 0 || axes[i] >= n + 2 || (seen >> axes[i] & 1)) {
-            td_hlo_fail(f, TD_INVALID_ARGUMENT, "%s: its dimension numbers are no order of the axes", names[1]);
+            td_hlo_fail(f, TD_INVALID_ARGUMENT, "%s: its dimension numbers are no order of the axes",
+                        names[1]);
             return;
         }
         seen |= 1u << axes[i];
@@ -56,7 +59,8 @@ static void read_layout(struct td_hlo_frame *f, const struct td_hlo_op *op, cons
 
 static bool read_conv(struct td_hlo_frame *f, const struct td_hlo_op *op, struct conv *c)
 {
-    static const char *const image[] = {"input_batch_dimension", "input_spatial_dimensions", "input_feature_dimension"};
+    static const char *const image[] = {"input_batch_dimension", "input_spatial_dimensions",
+                                        "input_feature_dimension"};
     static const char *const filter[] = {"kernel_input_feature_dimension", "kernel_spatial_dimensions",
                                          "kernel_output_feature_dimension"};
     static const char *const out[] = {"output_batch_dimension", "output_spatial_dimensions",
@@ -67,7 +71,8 @@ static bool read_conv(struct td_hlo_frame *f, const struct td_hlo_op *op, struct
     }
     const int rank = td_hlo_shape(op->in[0])->rank;
     c->n = rank - 2;
-    if (c->n < 1 || c->n > MOST_SPACE || td_hlo_shape(op->in[1])->rank != rank || td_hlo_shape(op->out[0])->rank != rank) {
+    if (c->n < 1 || c->n > MOST_SPACE || td_hlo_shape(op->in[1])->rank != rank ||
+        td_hlo_shape(op->out[0])->rank != rank) {
         td_hlo_fail(f, TD_UNIMPLEMENTED, "%d spatial dimensions", c->n);
         return false;
     }
@@ -94,18 +99,20 @@ static bool read_conv(struct td_hlo_frame *f, const struct td_hlo_op *op, struct
 
 static void reverse_filter(struct td_hlo_frame *f, const struct td_hlo_op *op, struct conv *c)
 {
-    int n, turned = 0;
+    int n, n_reversed = 0;
     int64_t axes[MOST_SPACE];
-    const int64_t *reversed = is_set(op, "window_reversal") ? td_hlo_ints(f, op, "window_reversal", &n) : NULL;
+    const int64_t *reversed =
+        is_set(op, "window_reversal") ? td_hlo_ints(f, op, "window_reversal", &n) : NULL;
     for (int i = 0; reversed != NULL && i < n && i < c->n; i++) {
         if (reversed[i] != 0) {
-            axes[turned++] = i;
+            axes[n_reversed++] = i;
         }
     }
-    c->w = turned == 0 ? c->w : td_hlo_2(f, "ReverseV2", c->w, td_hlo_i32s(f, axes, turned));
+    c->w = n_reversed == 0 ? c->w : td_hlo_2(f, "ReverseV2", c->w, td_hlo_i32s(f, axes, n_reversed));
 }
 
-/* The image padded here where the op cannot: holes, cuts, three dimensions. *pad is what is left for the op. */
+/* The image padded here where the op cannot: holes, cuts, three dimensions. *pad is what is left for the
+ * op. */
 static void pad_image(struct td_hlo_frame *f, struct conv *c, int64_t pad[2 * MOST_SPACE])
 {
     int64_t low[MOST_SPACE + 2] = {0}, high[MOST_SPACE + 2] = {0}, between[MOST_SPACE + 2] = {0};
@@ -147,7 +154,8 @@ static struct td_value convolve_3d(struct td_hlo_frame *f, const struct conv *c)
 }
 
 /* Whether every feature is a group of its own; the filter is then [h, w, features, multiple]. */
-static bool is_depthwise(struct td_hlo_frame *f, const struct td_hlo_op *op, struct conv *c, const int64_t *stride)
+static bool is_depthwise(struct td_hlo_frame *f, const struct td_hlo_op *op, struct conv *c,
+                         const int64_t *stride)
 {
     const struct td_shape *w = td_hlo_shape(op->in[1]), *x = td_hlo_shape(op->in[0]);
     const int64_t out = w->dim[c->filter[c->n + 1]], features = x->dim[c->image[c->n + 1]];
@@ -160,7 +168,8 @@ static bool is_depthwise(struct td_hlo_frame *f, const struct td_hlo_op *op, str
     return true;
 }
 
-static struct td_value convolve_2d(struct td_hlo_frame *f, const struct td_hlo_op *op, struct conv *c, const int64_t *pad)
+static struct td_value convolve_2d(struct td_hlo_frame *f, const struct td_hlo_op *op, struct conv *c,
+                                   const int64_t *pad)
 {
     const bool flat = c->n == 1;
     const int64_t stride[2] = {flat ? c->stride[0] : c->stride[0], flat ? c->stride[0] : c->stride[1]};
@@ -177,11 +186,10 @@ static struct td_value convolve_2d(struct td_hlo_frame *f, const struct td_hlo_o
     }
     const bool depthwise = is_depthwise(f, op, c, stride);
     const struct td_attr explicit_pads = TD_ATTR_OF_INTS("explicit_paddings", pads, any ? 8 : 0);
-    const struct td_value y =
-        td_emit(&f->e, depthwise ? "DepthwiseConv2dNative" : "Conv2D", TD_IN(c->x, c->w),
-                TD_ATTRS(along("strides", stride, 2, strides),
-                         TD_ATTR_OF_TEXT("padding", any ? "EXPLICIT" : "VALID"), explicit_pads,
-                         along("dilations", hole, 2, holes)));
+    const struct td_value y = td_emit(
+        &f->e, depthwise ? "DepthwiseConv2dNative" : "Conv2D", TD_IN(c->x, c->w),
+        TD_ATTRS(along("strides", stride, 2, strides), TD_ATTR_OF_TEXT("padding", any ? "EXPLICIT" : "VALID"),
+                 explicit_pads, along("dilations", hole, 2, holes)));
     const int64_t height = 1;
     return flat ? td_emit(&f->e, "Squeeze", TD_IN(y),
                           TD_ATTRS(TD_ATTR_OF_INTS("squeeze_dims", (int64_t *)&height, 1)))

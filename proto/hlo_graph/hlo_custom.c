@@ -77,7 +77,8 @@ static void call_host(struct td_hlo_frame *f, const struct td_hlo_op *op)
 }
 
 /* Another name of an operation: its rule runs; false: there is none. */
-static bool run_as(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *prefix, const struct td_bytes *name)
+static bool run_as(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *prefix,
+                   const struct td_bytes *name)
 {
     char chlo[64];
     const size_t skip = strlen(prefix);
@@ -115,7 +116,8 @@ void td_hlo_custom_call(struct td_hlo_frame *f, const struct td_hlo_op *op)
     const struct td_hlo_attr *target = td_hlo_attr(op, "call_target_name");
     char name[128] = "";
     if (target != NULL && target->kind == TD_HLO_STRING) {
-        snprintf(name, sizeof name, "%.*s", (int)(target->str.len > 120 ? 120 : target->str.len), target->str.p);
+        snprintf(name, sizeof name, "%.*s", (int)(target->str.len > 120 ? 120 : target->str.len),
+                 target->str.p);
     }
     if (is_one_of(name, identities)) {
         td_hlo_same(f, op);

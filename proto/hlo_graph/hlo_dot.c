@@ -1,11 +1,13 @@
 /* proto/hlo_graph/hlo_dot.c - products of tensors.
  *
- * A plain product of two matrices is a MatMul, whose weights the engine packs and behind which it fuses; a stack of
- * them, or a stack times one matrix, a BatchMatMulV2; everything else an Einsum:
+ * A plain product of two matrices is a MatMul, whose weights the engine packs and behind which it fuses; a
+ * stack of them, or a stack times one matrix, a BatchMatMulV2; everything else an Einsum:
  *
- *     left  [batch.., free.., contracted..] in any order      result [batch.., left's free.., right's free..]
+ *     operands   [batch.., free.., contracted..] in any order
+ *     result     [batch.., left's free.., right's free..]
  *
- * Operands of another type than the result's are converted to it before: StableHLO adds up in the result's type.
+ * Operands of another type than the result's are converted to it before: StableHLO adds up in the result's
+ * type.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -115,7 +117,8 @@ static bool read_axes(struct td_hlo_frame *f, const struct td_hlo_op *op, struct
         s->sum[i] = td_hlo_axes(f, op, sum[i], s->rank[i], &s->n_sum[i]);
         for (int k = 0; f->e.rc == TD_OK && k < s->n_sum[i]; k++) {
             if (has(s->batch[i], s->n_batch[i], (int)s->sum[i][k])) {
-                td_hlo_fail(f, TD_INVALID_ARGUMENT, "axis %lld is both batch and contracted", (long long)s->sum[i][k]);
+                td_hlo_fail(f, TD_INVALID_ARGUMENT, "axis %lld is both batch and contracted",
+                            (long long)s->sum[i][k]);
             }
         }
     }

@@ -1,8 +1,8 @@
 /* proto/hlo_graph/hlo_elementwise.c - arithmetic element by element.
  *
- * Most is an op of TensorFlow's, named by the rule's row. Where StableHLO defines what TensorFlow's op refuses or does
- * otherwise, the difference is made of further nodes, which a constant operand makes unnecessary: a shift by as many
- * bits as there are or more, a division of integers by zero.
+ * Most is an op of TensorFlow's, named by the rule's row. Where StableHLO defines what TensorFlow's op
+ * refuses or does otherwise, the difference is made of further nodes, which a constant operand makes
+ * unnecessary: a shift by as many bits as there are or more, a division of integers by zero.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/hlo_graph/hlo_rules.h"
@@ -109,7 +109,8 @@ void td_hlo_round_away(struct td_hlo_frame *f, const struct td_hlo_op *op)
     }
     const enum td_dtype t = td_dtype_of(x[0]);
     const struct td_value size = td_hlo_1(f, "Abs", x[0]), below = td_hlo_1(f, "Floor", size);
-    const struct td_value up = td_hlo_2(f, "GreaterEqual", td_hlo_2(f, "Sub", size, below), td_hlo_number(f, t, 0.5));
+    const struct td_value up =
+        td_hlo_2(f, "GreaterEqual", td_hlo_2(f, "Sub", size, below), td_hlo_number(f, t, 0.5));
     const struct td_value rounded = td_hlo_2(f, "AddV2", below, td_hlo_cast(f, up, t));
     td_hlo_put_like(f, op, 1, td_hlo_2(f, "Mul", td_hlo_1(f, "Sign", x[0]), rounded));
 }
@@ -126,7 +127,8 @@ void td_hlo_cbrt(struct td_hlo_frame *f, const struct td_hlo_op *op)
 
 static enum td_dtype unsigned_of(enum td_dtype t)
 {
-    static const enum td_dtype by_bytes[] = {[1] = TD_UINT8, [2] = TD_UINT16, [4] = TD_UINT32, [8] = TD_UINT64};
+    static const enum td_dtype by_bytes[] = {
+        [1] = TD_UINT8, [2] = TD_UINT16, [4] = TD_UINT32, [8] = TD_UINT64};
     return by_bytes[td_dtype_size(t)];
 }
 
@@ -139,7 +141,8 @@ static enum td_dtype signed_of(enum td_dtype t)
 static bool wants_integers(struct td_hlo_frame *f, struct td_value x)
 {
     if (!td_hlo_is_integer(td_dtype_of(x))) {
-        td_hlo_fail(f, TD_INVALID_ARGUMENT, "its operand is %s, wants integers", td_dtype_name(td_dtype_of(x)));
+        td_hlo_fail(f, TD_INVALID_ARGUMENT, "its operand is %s, wants integers",
+                    td_dtype_name(td_dtype_of(x)));
     }
     return f->e.rc == TD_OK;
 }
@@ -172,12 +175,13 @@ void td_hlo_leading_zeros(struct td_hlo_frame *f, const struct td_hlo_op *op)
 void td_hlo_reduce_precision(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[1];
-    const int64_t exponent = td_hlo_int(op, "exponent_bits", 0), mantissa = td_hlo_int(op, "mantissa_bits", 0);
-    const enum td_dtype by = exponent == 8 && mantissa == 7      ? TD_BFLOAT16
-                             : exponent == 5 && mantissa == 10   ? TD_HALF
-                             : exponent == 8 && mantissa == 23   ? TD_FLOAT
+    const int64_t exponent = td_hlo_int(op, "exponent_bits", 0),
+                  mantissa = td_hlo_int(op, "mantissa_bits", 0);
+    const enum td_dtype by = exponent == 8 && mantissa == 7     ? TD_BFLOAT16
+                             : exponent == 5 && mantissa == 10  ? TD_HALF
+                             : exponent == 8 && mantissa == 23  ? TD_FLOAT
                              : exponent == 11 && mantissa == 52 ? TD_DOUBLE
-                                                                 : TD_DTYPE_NONE;
+                                                                : TD_DTYPE_NONE;
     if (!parts(f, op, 1, x)) {
         return;
     }
@@ -186,8 +190,8 @@ void td_hlo_reduce_precision(struct td_hlo_frame *f, const struct td_hlo_op *op)
                     (long long)mantissa);
     }
     const enum td_dtype t = td_dtype_of(x[0]);
-    td_hlo_put_like(f, op, 1,
-                    td_dtype_size(by) >= td_dtype_size(t) ? x[0] : td_hlo_cast(f, td_hlo_cast(f, x[0], by), t));
+    td_hlo_put_like(
+        f, op, 1, td_dtype_size(by) >= td_dtype_size(t) ? x[0] : td_hlo_cast(f, td_hlo_cast(f, x[0], by), t));
 }
 
 /* ------------------------------------------------------------------ of two */

@@ -1,7 +1,7 @@
 /* proto/hlo_graph/hlo_frame.c - values and their parts, attributes, and the nodes that every rule needs.
  *
- * Invariant: a value's part broadcasts to the value, and where all bits of `sure` are set and the ranks agree it is
- * the value.
+ * A part always broadcasts to its value; where all bits of `sure` are set and the ranks agree, it is the
+ * value.
  *
  * Axes and lists come from the file: every one is held against the rank before it is used.
  *
@@ -21,8 +21,8 @@ void td_hlo_fail(struct td_hlo_frame *f, enum td_code code, const char *fmt, ...
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    td_emit_fail(&f->e, code, "function '%s', stablehlo.%s: %s", f->fn->name, f->op == NULL ? "func" : f->op->name,
-                 text);
+    td_emit_fail(&f->e, code, "function '%s', stablehlo.%s: %s", f->fn->name,
+                 f->op == NULL ? "func" : f->op->name, text);
 }
 
 void *td_hlo_room(struct td_hlo_frame *f, size_t n, size_t size)
@@ -82,7 +82,8 @@ struct td_value td_hlo_in(struct td_hlo_frame *f, const struct td_hlo_op *op, in
     return td_hlo_whole(f, op->in[i]);
 }
 
-void td_hlo_put_made(struct td_hlo_frame *f, const struct td_hlo_op *op, int i, const struct td_hlo_made *made)
+void td_hlo_put_made(struct td_hlo_frame *f, const struct td_hlo_op *op, int i,
+                     const struct td_hlo_made *made)
 {
     if (f->e.rc) {
         return;
@@ -152,8 +153,8 @@ struct td_value td_hlo_dim(struct td_hlo_frame *f, const struct td_hlo_value *v,
     return size >= 0 ? td_hlo_i32(f, size) : td_hlo_pick(f, td_hlo_dims(f, v), axis);
 }
 
-void td_hlo_apply(struct td_hlo_frame *f, const struct td_hlo_block *b, const struct td_value *args, int n_args,
-                  struct td_value *out)
+void td_hlo_apply(struct td_hlo_frame *f, const struct td_hlo_block *b, const struct td_value *args,
+                  int n_args, struct td_value *out)
 {
     if (b->n_args != n_args || b->n_ops == 0) {
         td_hlo_fail(f, TD_INVALID_ARGUMENT, "its body takes %d arguments, wants %d", b->n_args, n_args);
@@ -223,10 +224,10 @@ static int64_t dense_int(const struct td_hlo_attr *a, int64_t i)
 const int64_t *td_hlo_ints(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *name, int *n)
 {
     const struct td_hlo_attr *a = td_hlo_attr(op, name);
-    const int64_t count = a == NULL                  ? -1
-                          : a->kind == TD_HLO_ARRAY  ? a->n
-                          : a->kind == TD_HLO_DENSE  ? td_shape_count(&a->type.shape)
-                                                     : -1;
+    const int64_t count = a == NULL                 ? -1
+                          : a->kind == TD_HLO_ARRAY ? a->n
+                          : a->kind == TD_HLO_DENSE ? td_shape_count(&a->type.shape)
+                                                    : -1;
     *n = -1;
     if (count < 0 || count > 4 * TD_MAX_RANK) {
         return NULL;
@@ -257,7 +258,8 @@ const int64_t *td_hlo_ints_of(struct td_hlo_frame *f, const struct td_hlo_op *op
     return v;
 }
 
-const int64_t *td_hlo_axes(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *name, int rank, int *n)
+const int64_t *td_hlo_axes(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *name, int rank,
+                           int *n)
 {
     const int64_t *v = td_hlo_ints(f, op, name, n);
     uint32_t seen = 0;
@@ -316,7 +318,8 @@ struct td_value td_hlo_cast(struct td_hlo_frame *f, struct td_value x, enum td_d
 
 struct td_value td_hlo_bits(struct td_hlo_frame *f, struct td_value x, enum td_dtype to)
 {
-    return td_dtype_of(x) == to ? x : td_emit(&f->e, "Bitcast", TD_IN(x), TD_ATTRS(TD_ATTR_OF_TYPE("type", to)));
+    return td_dtype_of(x) == to ? x
+                                : td_emit(&f->e, "Bitcast", TD_IN(x), TD_ATTRS(TD_ATTR_OF_TYPE("type", to)));
 }
 
 struct td_value td_hlo_pick(struct td_hlo_frame *f, struct td_value vector, int i)
@@ -357,7 +360,8 @@ struct td_value td_hlo_transpose(struct td_hlo_frame *f, struct td_value x, cons
     return moves ? td_hlo_2(f, "Transpose", x, td_hlo_i32s(f, perm, n)) : x;
 }
 
-struct td_value td_hlo_cut(struct td_hlo_frame *f, struct td_value x, int axis, int64_t from, int64_t to, int64_t step)
+struct td_value td_hlo_cut(struct td_hlo_frame *f, struct td_value x, int axis, int64_t from, int64_t to,
+                           int64_t step)
 {
     int64_t begin[TD_MAX_RANK] = {0}, end[TD_MAX_RANK] = {0}, steps[TD_MAX_RANK];
     const int64_t others = (1 << axis) - 1;
@@ -366,11 +370,12 @@ struct td_value td_hlo_cut(struct td_hlo_frame *f, struct td_value x, int axis, 
     }
     begin[axis] = from;
     end[axis] = to;
-    return td_emit(&f->e, "StridedSlice",
-                   TD_IN(x, td_hlo_i32s(f, begin, axis + 1), td_hlo_i32s(f, end, axis + 1),
-                         td_hlo_i32s(f, steps, axis + 1)),
-                   TD_ATTRS(TD_ATTR_OF_INT("begin_mask", others),
-                            TD_ATTR_OF_INT("end_mask", others | (to == TD_HLO_TO_END ? (int64_t)1 << axis : 0))));
+    return td_emit(
+        &f->e, "StridedSlice",
+        TD_IN(x, td_hlo_i32s(f, begin, axis + 1), td_hlo_i32s(f, end, axis + 1),
+              td_hlo_i32s(f, steps, axis + 1)),
+        TD_ATTRS(TD_ATTR_OF_INT("begin_mask", others),
+                 TD_ATTR_OF_INT("end_mask", others | (to == TD_HLO_TO_END ? (int64_t)1 << axis : 0))));
 }
 
 /* A scalar of the dtype with these bytes. */
@@ -419,6 +424,8 @@ struct td_value td_hlo_limit(struct td_hlo_frame *f, enum td_dtype dtype, bool l
         return td_hlo_number(f, dtype, least ? 0 : 1);
     }
     const uint64_t top = (uint64_t)1 << (bits - 1);
-    const uint64_t v = td_hlo_is_unsigned(dtype) ? (least ? 0 : top | (top - 1)) : least ? ~(top - 1) : top - 1;
+    const uint64_t v = td_hlo_is_unsigned(dtype) ? (least ? 0 : top | (top - 1))
+                       : least                   ? ~(top - 1)
+                                                 : top - 1;
     return td_emit_int(&f->e, dtype, (int64_t)v);
 }

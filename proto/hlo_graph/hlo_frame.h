@@ -1,16 +1,19 @@
-/* proto/hlo_graph/hlo_frame.h - the function that is being made of StableHLO operations: what each value became, and
- * how rules (proto/hlo_graph/hlo_rules.h) add nodes.
+/* proto/hlo_graph/hlo_frame.h - the function that is being made of StableHLO operations: what each value
+ * became, and how rules (proto/hlo_graph/hlo_rules.h) add nodes.
  *
- * A rule reads its operands with td_hlo_whole (the value as its type says) or td_hlo_part (as it was made), adds
- * nodes and puts its results. Errors stick in the frame's emitter (core/graph/emit.h), so that rules read as formulas.
+ * A rule reads its operands with td_hlo_whole (the value as its type says) or td_hlo_part (as it was made),
+ * adds nodes and puts its results. Errors stick in the frame's emitter (core/graph/emit.h), so that rules
+ * read as formulas.
  *
- * Parts: StableHLO spells every broadcast out, TensorFlow's element-wise ops imply it. A value may so be kept as its
- * part: a tensor of the same or a lower rank that broadcasts to the value by NumPy's rule. `sure` has a bit for each
- * dimension of the value along which the part has its full size. Element-wise rules compute on parts
- * (td_hlo_put_like); td_hlo_whole broadcasts where somebody needs the value itself, once.
+ * Parts: StableHLO spells every broadcast out, TensorFlow's element-wise ops imply it. A value may so be
+ * kept as its part: a tensor of the same or a lower rank that broadcasts to the value by NumPy's rule.
+ * `sure` has a bit for each dimension of the value along which the part has its full size. Element-wise
+ * rules compute on parts (td_hlo_put_like); td_hlo_whole broadcasts where somebody needs the value itself,
+ * once.
  *
- * A body that is applied to whole tensors (td_hlo_apply) is the same rules with its scalar arguments replaced by
- * tensors of one shape: a rule may therefore not lean on a scalar's type for the shape of what it stands for.
+ * A body that is applied to whole tensors (td_hlo_apply) is the same rules with its scalar arguments
+ * replaced by tensors of one shape: a rule may therefore not lean on a scalar's type for the shape of what
+ * it stands for.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_PROTO_HLO_GRAPH_HLO_FRAME_H
@@ -24,7 +27,8 @@ enum { TD_HLO_MAX_DEPTH = 64, TD_HLO_MAX_UNROLL = 1024, TD_HLO_TO_END = INT32_MA
 struct td_hlo_made {
     struct td_value part;  /* no node: not made yet, or a token */
     struct td_value whole; /* no node: not asked for yet */
-    struct td_value dims;  /* the value's shape as int32s, where its type does not say it; no node: not known apart */
+    struct td_value
+        dims; /* the value's shape as int32s, where its type does not say it; no node: not known apart */
     uint32_t sure;
     int rank; /* of part */
 };
@@ -37,11 +41,11 @@ struct td_hlo_whole_module {
     const struct td_op_table *ops;
     struct td_err *err;
     struct td_arena *scratch;
-    const char **names; /* of the functions made, by index; NULL: not yet */
-    bool *busy;         /* being made: a call of it is recursion */
+    const char **names;                    /* of the functions made, by index; NULL: not yet */
+    bool *busy;                            /* being made: a call of it is recursion */
     const struct td_bytes *host_functions; /* that the node lists, by index */
     int n_host_functions;
-    int bodies; /* made so far, which numbers them */
+    int bodies;     /* made so far, which numbers them */
     bool unchecked; /* shape assertions are left out */
 };
 
@@ -74,7 +78,8 @@ struct td_value td_hlo_in(struct td_hlo_frame *f, const struct td_hlo_op *op, in
 const struct td_shape *td_hlo_shape(const struct td_hlo_value *v);
 /* Result i is this. */
 void td_hlo_put(struct td_hlo_frame *f, const struct td_hlo_op *op, int i, struct td_value v);
-void td_hlo_put_made(struct td_hlo_frame *f, const struct td_hlo_op *op, int i, const struct td_hlo_made *made);
+void td_hlo_put_made(struct td_hlo_frame *f, const struct td_hlo_op *op, int i,
+                     const struct td_hlo_made *made);
 /* Result 0, an element-wise function of the parts of the first n operands, is this. */
 void td_hlo_put_like(struct td_hlo_frame *f, const struct td_hlo_op *op, int n, struct td_value v);
 
@@ -83,16 +88,17 @@ struct td_value td_hlo_dims(struct td_hlo_frame *f, const struct td_hlo_value *v
 /* Its size along an axis, an int32. */
 struct td_value td_hlo_dim(struct td_hlo_frame *f, const struct td_hlo_value *v, int axis);
 
-/* The op's regions run now on these arguments: results of its block into out, which has room for as many as it
- * returns. Its captured values are those of this frame. */
-void td_hlo_apply(struct td_hlo_frame *f, const struct td_hlo_block *b, const struct td_value *args, int n_args,
-                  struct td_value *out);
+/* The op's regions run now on these arguments: results of its block into out, which has room for as many as
+ * it returns. Its captured values are those of this frame. */
+void td_hlo_apply(struct td_hlo_frame *f, const struct td_hlo_block *b, const struct td_value *args,
+                  int n_args, struct td_value *out);
 
 /* ------------------------------------------------------------------ attributes */
 
 const struct td_hlo_attr *td_hlo_attr(const struct td_hlo_op *op, const char *name);
 int64_t td_hlo_int(const struct td_hlo_op *op, const char *name, int64_t absent);
-/* The same of a call by another name: among the op's own attributes, or in the dictionary that it carries. */
+/* The same of a call by another name: among the op's own attributes, or in the dictionary that it
+ * carries. */
 int64_t td_hlo_option(const struct td_hlo_op *op, const char *name, int64_t absent);
 bool td_hlo_text_is(const struct td_hlo_op *op, const char *name, const char *text);
 /* Integers of a dense or an array attribute, in scratch; *n -1: there is no such attribute. */
@@ -101,7 +107,8 @@ const int64_t *td_hlo_ints(struct td_hlo_frame *f, const struct td_hlo_op *op, c
 const int64_t *td_hlo_ints_of(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *name, int n,
                               int64_t absent);
 /* The same for axes: below rank, none twice. */
-const int64_t *td_hlo_axes(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *name, int rank, int *n);
+const int64_t *td_hlo_axes(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *name, int rank,
+                           int *n);
 
 /* ------------------------------------------------------------------ nodes */
 
@@ -119,7 +126,8 @@ struct td_value td_hlo_concat(struct td_hlo_frame *f, const struct td_value *v, 
 struct td_value td_hlo_reshape(struct td_hlo_frame *f, struct td_value x, const int64_t *dims, int n);
 /* x itself where the permutation changes nothing. */
 struct td_value td_hlo_transpose(struct td_hlo_frame *f, struct td_value x, const int64_t *perm, int n);
-/* x[.., from:to:step along axis, ..] by NumPy's rule: to < 0 counts from the end; TD_HLO_TO_END: all of it. */
+/* x[.., from:to:step along axis, ..] by NumPy's rule: to < 0 counts from the end; TD_HLO_TO_END: all of
+ * it. */
 struct td_value td_hlo_cut(struct td_hlo_frame *f, struct td_value x, int axis, int64_t from, int64_t to,
                            int64_t step);
 /* A scalar: 0, 1, the least and the most of a dtype (infinities of floats). */

@@ -1,7 +1,7 @@
 /* proto/hlo_graph/hlo_function.c - opens a function of the library, has the rules fill it, and closes it.
  *
- * The frames of one function of the module share the table of its values. A region's frame replaces the entries of
- * what it captured by its own arguments while it is made, and puts them back.
+ * The frames of one function of the module share the table of its values. A region's frame replaces the
+ * entries of what it captured by its own arguments while it is made, and puts them back.
  *
  * Depth is bounded (TD_HLO_MAX_DEPTH): of regions in regions and of calls, which must not be circular.
  *
@@ -11,7 +11,6 @@
 #include <stdio.h>
 
 #include "proto/hlo_graph/hlo_rules.h"
-#include "proto/hlo_graph/hlo_translate.h"
 
 /* ------------------------------------------------------------------ a function */
 
@@ -55,14 +54,14 @@ static void add_arg(struct td_hlo_frame *f, int i, const struct td_hlo_value *v)
     const struct td_hlo_type *t = &v->type;
     if (t->kind != TD_HLO_TENSOR || t->unsupported != NULL || t->shape.rank < 0) {
         td_hlo_fail(f, TD_UNIMPLEMENTED, "argument %d is %s, which is not supported", i,
-                    t->kind != TD_HLO_TENSOR   ? "no tensor"
+                    t->kind != TD_HLO_TENSOR ? "no tensor"
                     : t->unsupported != NULL ? t->unsupported
                                              : "of unknown rank");
         return;
     }
     const char *name = numbered(f, "arg", i);
-    const struct td_value made =
-        td_emit(&f->e, "_Arg", TD_NO_INPUTS, TD_ATTRS(TD_ATTR_OF_TYPE("T", t->dtype), TD_ATTR_OF_INT("index", i)));
+    const struct td_value made = td_emit(
+        &f->e, "_Arg", TD_NO_INPUTS, TD_ATTRS(TD_ATTR_OF_TYPE("T", t->dtype), TD_ATTR_OF_INT("index", i)));
     if (f->e.rc) {
         return;
     }
@@ -83,7 +82,8 @@ static void room_for_args(struct td_hlo_frame *f, int n)
     }
 }
 
-static void set_results(struct td_hlo_frame *f, const struct td_hlo_block *b, const struct td_hlo_captures *more)
+static void set_results(struct td_hlo_frame *f, const struct td_hlo_block *b,
+                        const struct td_hlo_captures *more)
 {
     const struct td_hlo_op *last = b->ops[b->n_ops - 1];
     const int n = last->n_in + (more == NULL ? 0 : more->n_values);
@@ -97,7 +97,8 @@ static void set_results(struct td_hlo_frame *f, const struct td_hlo_block *b, co
     to->n_rets = to->def.n_out = n;
     for (int i = 0; f->e.rc == TD_OK && i < n; i++) {
         to->rets[i] = td_hlo_whole(f, i < last->n_in ? last->in[i] : more->values[i - last->n_in]);
-        to->def.out[i] = (struct td_arg_def){.name = numbered(f, "result", i), .type = td_dtype_of(to->rets[i])};
+        to->def.out[i] =
+            (struct td_arg_def){.name = numbered(f, "result", i), .type = td_dtype_of(to->rets[i])};
     }
 }
 
@@ -176,8 +177,8 @@ enum td_code td_hlo_function(struct td_hlo_whole_module *w, int index, int depth
 {
     const struct td_hlo_function *fn = &w->m->functions[index];
     TD_FAIL_IF(w->busy[index], err, INVALID_ARGUMENT, "StableHLO function '%s' calls itself", fn->name);
-    TD_FAIL_IF(depth > TD_HLO_MAX_DEPTH, err, INVALID_ARGUMENT, "StableHLO function '%s': calls nest too deep",
-               fn->name);
+    TD_FAIL_IF(depth > TD_HLO_MAX_DEPTH, err, INVALID_ARGUMENT,
+               "StableHLO function '%s': calls nest too deep", fn->name);
     w->busy[index] = true;
     TD_TRY(make_function(w, fn, depth, out, err));
     w->busy[index] = false;
@@ -195,43 +196,14 @@ const struct td_function *td_hlo_called(struct td_hlo_frame *f, const char *name
         index++;
     }
     if (index == m->n_functions) {
-        td_hlo_fail(f, TD_INVALID_ARGUMENT, "the module has no function '%.*s'", (int)(len > 200 ? 200 : len), name);
+        td_hlo_fail(f, TD_INVALID_ARGUMENT, "the module has no function '%.*s'", (int)(len > 200 ? 200 : len),
+                    name);
     } else if (f->w->names[index] != NULL) {
         return td_library_find(f->w->lib, f->w->names[index]);
     } else if (f->e.rc == TD_OK) {
         f->e.rc = td_hlo_function(f->w, index, f->depth + 1, &made, f->w->err);
     }
     return f->e.rc ? NULL : made;
-}
-
-enum td_code td_hlo_translate(const struct td_hlo_module *m, const struct td_hlo_opts *opts, struct td_library *lib,
-                              struct td_function **main, struct td_err *err)
-{
-    struct td_hlo_whole_module w = {.m = m,
-                                    .prefix = opts->prefix,
-                                    .lib = lib,
-                                    .ops = opts->ops,
-                                    .err = err,
-                                    .host_functions = opts->host_functions,
-                                    .n_host_functions = opts->n_host_functions,
-                                    .unchecked = opts->unchecked};
-    int index = 0;
-    while (index < m->n_functions && strcmp(m->functions[index].name, "main") != 0) {
-        index++;
-    }
-    TD_FAIL_IF(index == m->n_functions, err, INVALID_ARGUMENT, "the StableHLO module has no function 'main'");
-    w.scratch = td_arena_new((size_t)1 << 30);
-    enum td_code rc = TD_OK;
-    if (w.scratch != NULL) {
-        w.names = td_arena_alloc(w.scratch, (size_t)m->n_functions, sizeof *w.names);
-        w.busy = td_arena_alloc(w.scratch, (size_t)m->n_functions, sizeof *w.busy);
-    }
-    if (w.names == NULL || w.busy == NULL) {
-        rc = td_no_memory(err, (size_t)m->n_functions, "a StableHLO module");
-    }
-    rc = rc ? rc : td_hlo_function(&w, index, 0, main, err);
-    td_arena_free(w.scratch);
-    return rc;
 }
 
 /* ------------------------------------------------------------------ regions */
@@ -324,7 +296,8 @@ static const char *name_region(struct td_hlo_frame *f, const struct td_hlo_op *o
 }
 
 /* The region's arguments, the captured values, and the constants made again. */
-static void fill_region(struct td_hlo_frame *in, const struct td_hlo_block *b, const struct td_hlo_captures *c)
+static void fill_region(struct td_hlo_frame *in, const struct td_hlo_block *b,
+                        const struct td_hlo_captures *c)
 {
     room_for_args(in, b->n_args + c->n_values);
     for (int i = 0; in->e.rc == TD_OK && i < b->n_args; i++) {

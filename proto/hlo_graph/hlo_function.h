@@ -1,7 +1,9 @@
-/* proto/hlo_graph/hlo_function.h - functions of the library for functions of a module, and for regions of operations.
+/* proto/hlo_graph/hlo_function.h - functions of the library for functions of a module, and for regions of
+ * operations.
  *
- * A region reads values of those around it; a function of the library has arguments only. So a region's function takes
- * them as its last arguments (td_hlo_captured finds them), all but constants, which it makes again.
+ * A region reads values of those around it; a function of the library has arguments only. So a region's
+ * function takes them as its last arguments (td_hlo_captured finds them), all but constants, which it makes
+ * again.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_PROTO_HLO_GRAPH_HLO_FUNCTION_H
@@ -17,18 +19,19 @@ struct td_hlo_captures {
 
 /* What the op's regions read of the frame's values. */
 void td_hlo_captured(struct td_hlo_frame *f, const struct td_hlo_op *op, struct td_hlo_captures *out);
-/* Its region's function, of the region's arguments and the captured values; NULL after an error. hands_on: it returns
- * the captured values behind its results. */
+/* Its region's function, of the region's arguments and the captured values; NULL after an error. hands_on:
+ * it returns the captured values behind its results. */
 const char *td_hlo_region(struct td_hlo_frame *f, const struct td_hlo_op *op, int region,
                           const struct td_hlo_captures *c, bool hands_on);
 /* The function of the module's function of that name, made at the first call. NULL after an error. */
 const struct td_function *td_hlo_called(struct td_hlo_frame *f, const char *name, size_t len);
 /* Calls the function, or that of the module's which the attribute names, on the op's operands. */
-void td_hlo_call_function(struct td_hlo_frame *f, const struct td_hlo_op *op, const struct td_function *called);
+void td_hlo_call_function(struct td_hlo_frame *f, const struct td_hlo_op *op,
+                          const struct td_function *called);
 void td_hlo_call_named(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *attr);
 /* The function, of the whole module, that is called by no other. */
-TD_MUST enum td_code td_hlo_function(struct td_hlo_whole_module *w, int index, int depth, struct td_function **out,
-                                     struct td_err *err);
+TD_MUST enum td_code td_hlo_function(struct td_hlo_whole_module *w, int index, int depth,
+                                     struct td_function **out, struct td_err *err);
 /* The node runs before the function returns. */
 void td_hlo_must_run(struct td_hlo_frame *f, struct td_value v);
 

@@ -1,9 +1,11 @@
 /* proto/hlo_graph/hlo_gather.c - windows of a tensor at computed places.
  *
- *   one axis, whole otherwise        GatherV2, with batch axes where those are in front (embeddings, take_along_axis)
+ *   one axis, whole otherwise        GatherV2, with batch axes where those are in front (embeddings,
+ *                                    take_along_axis)
  *   single places, whole otherwise   GatherNd of the operand with the mapped axes in front
- *   everything else                  the number of each element in the flat operand is computed: sums of corners and of
- *                                    counts along the window's axes; one GatherV2 reads them
+ *   everything else                  the number of each element in the flat operand is computed: sums of
+ *                                    corners and of counts along the window's axes; one GatherV2
+ *                                    reads them
  *
  * Corners are moved so far that windows fit, as StableHLO has it.
  *
@@ -40,7 +42,8 @@ static bool match_axes(struct td_hlo_frame *f, struct td_hlo_places *p)
         p->size[i] = 1;
         if (!p->inserted[i]) {
             if (at == p->n_window) {
-                td_hlo_fail(f, TD_INVALID_ARGUMENT, "its windows have %d axes, the operand leaves more", p->n_window);
+                td_hlo_fail(f, TD_INVALID_ARGUMENT, "its windows have %d axes, the operand leaves more",
+                            p->n_window);
                 return false;
             }
             p->window_of[i] = (int)p->window[at];
@@ -80,8 +83,8 @@ static struct td_value vectors_last(struct td_hlo_frame *f, const struct td_hlo_
     return td_hlo_transpose(f, index, perm, rank);
 }
 
-bool td_hlo_places(struct td_hlo_frame *f, const struct td_hlo_op *op, const struct td_hlo_places_names *names,
-                   struct td_hlo_places *p)
+bool td_hlo_places(struct td_hlo_frame *f, const struct td_hlo_op *op,
+                   const struct td_hlo_places_names *names, struct td_hlo_places *p)
 {
     const int rank = p->rank = td_hlo_shape(p->operand)->rank;
     const int index_rank = td_hlo_shape(p->indices)->rank, window_rank = td_hlo_shape(p->windows)->rank;
@@ -99,8 +102,10 @@ bool td_hlo_places(struct td_hlo_frame *f, const struct td_hlo_op *op, const str
     p->vector = (int)vector;
     const int64_t numbers = vector < index_rank ? td_hlo_shape(p->indices)->dim[vector] : 1;
     p->n_batch = index_rank - (vector < index_rank);
-    if (f->e.rc == TD_OK && (n != p->n_batching || (numbers >= 0 && numbers != p->n_map) || window_rank < p->n_window)) {
-        td_hlo_fail(f, TD_INVALID_ARGUMENT, "index vectors of %lld numbers for %d axes", (long long)numbers, p->n_map);
+    if (f->e.rc == TD_OK &&
+        (n != p->n_batching || (numbers >= 0 && numbers != p->n_map) || window_rank < p->n_window)) {
+        td_hlo_fail(f, TD_INVALID_ARGUMENT, "index vectors of %lld numbers for %d axes", (long long)numbers,
+                    p->n_map);
     }
     if (f->e.rc) {
         return false;
@@ -114,9 +119,9 @@ bool td_hlo_places(struct td_hlo_frame *f, const struct td_hlo_op *op, const str
 
 static struct td_value window_size(struct td_hlo_frame *f, const struct td_hlo_places *p, int axis)
 {
-    return p->size[axis] >= 0       ? td_hlo_i32(f, p->size[axis])
+    return p->size[axis] >= 0      ? td_hlo_i32(f, p->size[axis])
            : p->sizes.node != NULL ? td_hlo_pick(f, p->sizes, axis)
-                                    : td_hlo_dim(f, p->windows, p->window_of[axis]);
+                                   : td_hlo_dim(f, p->windows, p->window_of[axis]);
 }
 
 struct td_value td_hlo_last_corner(struct td_hlo_frame *f, const struct td_hlo_places *p)
@@ -180,7 +185,8 @@ static struct td_value counted(struct td_hlo_frame *f, struct td_value size, str
     return td_hlo_2(f, "Mul", td_hlo_3(f, "Range", td_hlo_i32(f, 0), size, td_hlo_i32(f, 1)), step);
 }
 
-struct td_value td_hlo_element_numbers(struct td_hlo_frame *f, const struct td_hlo_places *p, struct td_value index)
+struct td_value td_hlo_element_numbers(struct td_hlo_frame *f, const struct td_hlo_places *p,
+                                       struct td_value index)
 {
     const int rank = td_hlo_shape(p->windows)->rank;
     struct td_value step[TD_MAX_RANK], mapped[TD_MAX_RANK], sum;
@@ -267,10 +273,9 @@ static struct td_value take_rows(struct td_hlo_frame *f, const struct td_hlo_pla
     for (int i = axis + 1; i < p->rank; i++) {
         natural[at++] = p->window_of[i];
     }
-    const struct td_value y =
-        td_emit(&f->e, "GatherV2",
-                TD_IN(td_hlo_whole(f, p->operand), within(f, index, size), td_hlo_i32(f, axis)),
-                TD_ATTRS(TD_ATTR_OF_INT("batch_dims", p->n_batching)));
+    const struct td_value y = td_emit(
+        &f->e, "GatherV2", TD_IN(td_hlo_whole(f, p->operand), within(f, index, size), td_hlo_i32(f, axis)),
+        TD_ATTRS(TD_ATTR_OF_INT("batch_dims", p->n_batching)));
     return arranged(f, y, natural, rank);
 }
 
@@ -312,7 +317,8 @@ static struct td_value take_elements(struct td_hlo_frame *f, const struct td_hlo
 void td_hlo_gather(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     static const struct td_hlo_places_names names = {"collapsed_slice_dims", "operand_batching_dims",
-                                                     "start_indices_batching_dims", "start_index_map", "offset_dims"};
+                                                     "start_indices_batching_dims", "start_index_map",
+                                                     "offset_dims"};
     if (op->n_in < 2 || op->n_out != 1) {
         td_hlo_fail(f, TD_INVALID_ARGUMENT, "it has %d operands, wants 2", op->n_in);
         return;
@@ -325,7 +331,7 @@ void td_hlo_gather(struct td_hlo_frame *f, const struct td_hlo_op *op)
         return;
     }
     td_hlo_put(f, op, 0,
-               takes_rows(&p)                          ? take_rows(f, &p)
+               takes_rows(&p)                         ? take_rows(f, &p)
                : td_hlo_whole_rows(&p) && p.n_map > 0 ? take_places(f, &p)
-                                                       : take_elements(f, &p));
+                                                      : take_elements(f, &p));
 }

@@ -44,7 +44,8 @@ void td_hlo_triangular_solve(struct td_hlo_frame *f, const struct td_hlo_op *op)
     if (f->e.rc) {
         return;
     }
-    const bool left = td_hlo_int(op, "left_side", 1) != 0, plain = td_hlo_text_is(op, "transpose_a", "NO_TRANSPOSE");
+    const bool left = td_hlo_int(op, "left_side", 1) != 0,
+               plain = td_hlo_text_is(op, "transpose_a", "NO_TRANSPOSE");
     const bool adjoint = td_hlo_text_is(op, "transpose_a", "ADJOINT");
     bool lower = td_hlo_int(op, "lower", 0) != 0;
     struct td_value a = td_hlo_in(f, op, 0), b = td_hlo_in(f, op, 1);
@@ -89,6 +90,7 @@ void td_hlo_fft(struct td_hlo_frame *f, const struct td_hlo_op *op)
     }
     const struct td_attr real = TD_ATTR_OF_TYPE("Treal", wide ? TD_DOUBLE : TD_FLOAT);
     const struct td_attr complex = TD_ATTR_OF_TYPE("Tcomplex", wide ? TD_COMPLEX128 : TD_COMPLEX64);
-    td_hlo_put(f, op, 0,
-               td_emit(&f->e, names[type][n - 1], TD_IN(x, td_hlo_i32s(f, length, n)), TD_ATTRS(real, complex)));
+    td_hlo_put(
+        f, op, 0,
+        td_emit(&f->e, names[type][n - 1], TD_IN(x, td_hlo_i32s(f, length, n)), TD_ATTRS(real, complex)));
 }

@@ -1,8 +1,9 @@
 /* proto/hlo_graph/hlo_reduce.c - reductions along axes.
  *
- * By one operation: the op of TensorFlow's, and the initial value where it is not neutral. The larger (smaller) of pairs
- * of a number and its place along an axis: ArgMax (ArgMin). By any other body: neighbours are joined by the body,
- * applied to halves of the tensor at once, until one is left along the axis: a tree, which StableHLO allows.
+ * By one operation: the op of TensorFlow's, and the initial value where it is not neutral. The larger
+ * (smaller) of pairs of a number and its place along an axis: ArgMax (ArgMin). By any other body:
+ * neighbours are joined by the body, applied to halves of the tensor at once, until one is left along the
+ * axis: a tree, which StableHLO allows.
  *
  * Does not: ArgMax of NaNs as XLA has it (the first NaN wins there).
  *
@@ -18,7 +19,8 @@ static bool pairs(struct td_hlo_frame *f, const struct td_hlo_op *op)
     return f->e.rc == TD_OK;
 }
 
-static struct td_value over_axes(struct td_hlo_frame *f, const char *name, struct td_value x, const int64_t *axes, int n)
+static struct td_value over_axes(struct td_hlo_frame *f, const char *name, struct td_value x,
+                                 const int64_t *axes, int n)
 {
     return n == 0 ? x : td_hlo_2(f, name, x, td_hlo_i32s(f, axes, n));
 }
@@ -49,13 +51,15 @@ static int keeps(const struct td_hlo_op *op)
         double a, b;
         int64_t ia, ib;
         int kept; /* of the larger */
-    } asked[] = {{1, 2, 0, 1, 1}, {2, 1, 0, 1, 0}, {1, 2, 1, 0, 1}, {2, 1, 1, 0, 0}, {5, 5, 0, 1, 0}, {5, 5, 1, 0, 1}};
+    } asked[] = {{1, 2, 0, 1, 1}, {2, 1, 0, 1, 0}, {1, 2, 1, 0, 1},
+                 {2, 1, 1, 0, 0}, {5, 5, 0, 1, 0}, {5, 5, 1, 0, 1}};
     int larger = 0, smaller = 0;
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
-        const struct td_hlo_scalar args[4] = {{.is_float = is_float, .f = asked[i].a, .i = (int64_t)asked[i].a},
-                                              {.i = asked[i].ia},
-                                              {.is_float = is_float, .f = asked[i].b, .i = (int64_t)asked[i].b},
-                                              {.i = asked[i].ib}};
+        const struct td_hlo_scalar args[4] = {
+            {.is_float = is_float, .f = asked[i].a, .i = (int64_t)asked[i].a},
+            {.i = asked[i].ia},
+            {.is_float = is_float, .f = asked[i].b, .i = (int64_t)asked[i].b},
+            {.i = asked[i].ib}};
         struct td_hlo_scalar out[2];
         if (!td_hlo_evaluate(&op->regions[0], args, 4, out, 2)) {
             return 0;
@@ -89,7 +93,8 @@ static bool put_place(struct td_hlo_frame *f, const struct td_hlo_op *op, const 
 /* ------------------------------------------------------------------ any body */
 
 /* x[i], of which every second element along the first axis, `odd` or even, of the first 2 * pairs. */
-static void split(struct td_hlo_frame *f, const struct td_value *x, int n, int64_t n_pairs, struct td_value *args)
+static void split(struct td_hlo_frame *f, const struct td_value *x, int n, int64_t n_pairs,
+                  struct td_value *args)
 {
     for (int i = 0; i < n; i++) {
         args[i] = td_hlo_cut(f, x[i], 0, 0, 2 * n_pairs, 2);
@@ -114,7 +119,8 @@ static void join(struct td_hlo_frame *f, const struct td_hlo_op *op, struct td_v
     }
 }
 
-static void reduce_axis(struct td_hlo_frame *f, const struct td_hlo_op *op, struct td_value *x, int rank, int axis)
+static void reduce_axis(struct td_hlo_frame *f, const struct td_hlo_op *op, struct td_value *x, int rank,
+                        int axis)
 {
     const int n = op->n_out;
     const int64_t size = td_hlo_shape(op->in[0])->dim[axis], first = 0;
@@ -134,7 +140,8 @@ static void reduce_axis(struct td_hlo_frame *f, const struct td_hlo_op *op, stru
     }
     join(f, op, x, n, size);
     for (int i = 0; i < n; i++) {
-        x[i] = td_emit(&f->e, "Squeeze", TD_IN(x[i]), TD_ATTRS(TD_ATTR_OF_INTS("squeeze_dims", (int64_t *)&first, 1)));
+        x[i] = td_emit(&f->e, "Squeeze", TD_IN(x[i]),
+                       TD_ATTRS(TD_ATTR_OF_INTS("squeeze_dims", (int64_t *)&first, 1)));
     }
 }
 
@@ -147,7 +154,8 @@ static void by_body(struct td_hlo_frame *f, const struct td_hlo_op *op, const in
         x[n + i] = td_hlo_in(f, op, i);
     }
     int left = rank;
-    for (int axis = rank - 1; f->e.rc == TD_OK && axis >= 0; axis--) { /* the last first: those before stay in place */
+    for (int axis = rank - 1; f->e.rc == TD_OK && axis >= 0;
+         axis--) { /* the last first: those before stay in place */
         for (int k = 0; k < n_axes; k++) {
             if (axes[k] == axis) {
                 reduce_axis(f, op, x + n, left--, axis);

@@ -1,4 +1,5 @@
-/* proto/hlo_graph/hlo_rules.c - finds the rule of an operation by its name, and runs a block's one after the other.
+/* proto/hlo_graph/hlo_rules.c - finds the rule of an operation by its name, and runs a block's one after
+ * the other.
  *
  * Types that there is no dtype for are refused here, for all rules.
  *

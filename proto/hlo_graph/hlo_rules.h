@@ -1,4 +1,5 @@
-/* proto/hlo_graph/hlo_rules.h - the operations of StableHLO that have a rule, by family, and who finds it by name.
+/* proto/hlo_graph/hlo_rules.h - the operations of StableHLO that have a rule, by family, and who finds it
+ * by name.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_PROTO_HLO_GRAPH_HLO_RULES_H

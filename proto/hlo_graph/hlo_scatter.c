@@ -2,10 +2,11 @@
  *
  *     operand [..]   indices [batch.., n]   updates [batch.., window..]
  *
- * Both are brought to rows: the operand [N, rest..] and the updates [n, rest..] with a row's number each. Where mapped
- * axes have windows of size 1 and all others are whole, rows are those of the mapped axes; else every element is a row
- * of its own. A window that does not fit is dropped, as XLA drops it: its rows get number -1, which segments leave out,
- * or, where rows are replaced, that of a row behind the last, which is cut off again.
+ * Both are brought to rows: the operand [N, rest..] and the updates [n, rest..] with a row's number each.
+ * Where mapped axes have windows of size 1 and all others are whole, rows are those of the mapped axes;
+ * else every element is a row of its own. A window that does not fit is dropped, as XLA drops it: its rows
+ * get number -1, which segments leave out, or, where rows are replaced, that of a row behind the last,
+ * which is cut off again.
  *
  *   add, multiply, maximum, minimum    the operand and UnsortedSegment.. of the updates
  *   replacement                        TensorScatterUpdate; of equal places the last update stays
@@ -39,8 +40,8 @@ static struct td_value flat(struct td_hlo_frame *f, struct td_value x)
 }
 
 /* The sizes of the axes perm[from..to) of v, with `first` in front; int32s. */
-static struct td_value sizes(struct td_hlo_frame *f, const struct td_hlo_value *v, const int64_t *perm, int from,
-                             int to, int64_t first)
+static struct td_value sizes(struct td_hlo_frame *f, const struct td_hlo_value *v, const int64_t *perm,
+                             int from, int to, int64_t first)
 {
     int64_t known[TD_MAX_RANK + 1] = {first};
     struct td_value part[TD_MAX_RANK + 1] = {td_hlo_i32(f, first)};
@@ -131,8 +132,8 @@ static bool is_zero(struct td_hlo_frame *f, const struct td_hlo_value *v)
     return f->e.rc == TD_OK && m->rank == 0 && td_hlo_is_neutral(&zero, m->part);
 }
 
-static struct td_value accumulated(struct td_hlo_frame *f, const struct td_hlo_reducer *r, const struct rows *x,
-                                   bool from_zero)
+static struct td_value accumulated(struct td_hlo_frame *f, const struct td_hlo_reducer *r,
+                                   const struct rows *x, bool from_zero)
 {
     const struct td_value number =
         x->fits.node == NULL ? x->number : td_hlo_3(f, "SelectV2", x->fits, x->number, td_hlo_i32(f, -1));
@@ -180,8 +181,8 @@ static void put_back(struct td_hlo_frame *f, const struct td_hlo_op *op, const s
 void td_hlo_scatter(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     static const struct td_hlo_places_names names = {"inserted_window_dims", "input_batching_dims",
-                                                     "scatter_indices_batching_dims", "scatter_dims_to_operand_dims",
-                                                     "update_window_dims"};
+                                                     "scatter_indices_batching_dims",
+                                                     "scatter_dims_to_operand_dims", "update_window_dims"};
     if (op->n_in != 3 || op->n_out != 1 || op->n_regions < 1) {
         td_hlo_fail(f, TD_UNIMPLEMENTED, "%d operands at once", (op->n_in - 1) / 2);
         return;
@@ -191,7 +192,8 @@ void td_hlo_scatter(struct td_hlo_frame *f, const struct td_hlo_op *op)
     struct td_hlo_places p = {.operand = op->in[0], .indices = op->in[1], .windows = op->in[2]};
     struct rows r = {.perm = {0}};
     if (!replaces && (by == NULL || by->segments == NULL)) {
-        td_hlo_fail(f, TD_UNIMPLEMENTED, "its body '%s' is not add, multiply, maximum, minimum or a replacement",
+        td_hlo_fail(f, TD_UNIMPLEMENTED,
+                    "its body '%s' is not add, multiply, maximum, minimum or a replacement",
                     td_hlo_body_op(&op->regions[0]));
     }
     if (f->e.rc || !td_hlo_places(f, op, &names, &p)) {

@@ -1,8 +1,8 @@
 /* proto/hlo_graph/hlo_shape.c - broadcasts, reshapes, transposes, reversals and concatenation.
  *
- * broadcast_in_dim puts the operand's axes at given places among the result's. Where the axes keep their order it is
- * no more than axes of size 1 between them, and none in front: the value's part. Nothing is copied until somebody
- * other than an element-wise operation reads it.
+ * broadcast_in_dim puts the operand's axes at given places among the result's. Where the axes keep their
+ * order it is no more than axes of size 1 between them, and none in front: the value's part. Nothing is
+ * copied until somebody other than an element-wise operation reads it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/hlo_graph/hlo_rules.h"
@@ -19,19 +19,21 @@ static bool operands(struct td_hlo_frame *f, const struct td_hlo_op *op, int n)
 
 /* Where the axes of an operand's part are among those of the result. */
 struct placing {
-    int rank;                 /* of the part */
-    int64_t at[TD_MAX_RANK];  /* the result's axis of each of the part's */
+    int rank;                /* of the part */
+    int64_t at[TD_MAX_RANK]; /* the result's axis of each of the part's */
     uint32_t sure;
 };
 
-/* Whether axis j of the part, which lies at axis i of the operand, has the full size of the result's axis `to`. */
+/* Whether axis j of the part, which lies at axis i of the operand, has the full size of the result's axis
+ * `to`. */
 static bool is_sure(const struct td_hlo_op *op, const struct td_hlo_made *in, int i, int to)
 {
     const int64_t from = td_hlo_shape(op->in[0])->dim[i], full = td_hlo_shape(op->out[0])->dim[to];
     return (in->sure >> i & 1) != 0 && from >= 0 && from == full;
 }
 
-static void place(const struct td_hlo_op *op, const struct td_hlo_made *in, const int64_t *axes, struct placing *p)
+static void place(const struct td_hlo_op *op, const struct td_hlo_made *in, const int64_t *axes,
+                  struct placing *p)
 {
     const int rank = td_hlo_shape(op->in[0])->rank;
     *p = (struct placing){.rank = in->rank};
@@ -62,7 +64,8 @@ static struct td_value in_order(struct td_hlo_frame *f, struct td_value v, struc
 }
 
 /* Axes of size 1 between those of the part. */
-static struct td_value spread(struct td_hlo_frame *f, struct td_value v, const struct placing *p, int rank, int *out)
+static struct td_value spread(struct td_hlo_frame *f, struct td_value v, const struct placing *p, int rank,
+                              int *out)
 {
     const int first = p->rank == 0 ? rank : (int)p->at[0];
     *out = rank - first;
@@ -126,7 +129,8 @@ static bool put_scalar(struct td_hlo_frame *f, const struct td_hlo_op *op, struc
     return true;
 }
 
-/* Whether the operand's part is its trailing axes, and the result puts axes of size 1 in front or takes them away. */
+/* Whether the operand's part is its trailing axes, and the result puts axes of size 1 in front or takes
+ * them away. */
 static bool put_led(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     const struct td_shape *from = td_hlo_shape(op->in[0]), *to = td_hlo_shape(op->out[0]);
@@ -180,7 +184,8 @@ void td_hlo_dynamic_reshape(struct td_hlo_frame *f, const struct td_hlo_op *op)
     }
     const struct td_value x = td_hlo_in(f, op, 0);
     td_hlo_put(f, op, 0,
-               unknown <= 1 && !empty ? td_hlo_reshape(f, x, to->dim, to->rank) : td_hlo_2(f, "Reshape", x, dims));
+               unknown <= 1 && !empty ? td_hlo_reshape(f, x, to->dim, to->rank)
+                                      : td_hlo_2(f, "Reshape", x, dims));
 }
 
 /* ------------------------------------------------------------------ moving */

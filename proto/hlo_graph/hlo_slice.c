@@ -1,7 +1,8 @@
 /* proto/hlo_graph/hlo_slice.c - slices at constant and at computed places, updates of them, padding.
  *
- * A dynamic slice that would reach outside is moved inside, as StableHLO has it; TensorFlow's Slice refuses. Padding
- * between elements goes by a further axis of size 1 that is padded; padding by less than nothing cuts.
+ * A dynamic slice that would reach outside is moved inside, as StableHLO has it; TensorFlow's Slice
+ * refuses. Padding between elements goes by a further axis of size 1 that is padded; padding by less than
+ * nothing cuts.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/hlo_graph/hlo_slice.h"
@@ -50,9 +51,10 @@ void td_hlo_slice(struct td_hlo_frame *f, const struct td_hlo_op *op)
 
 /* ------------------------------------------------------------------ at computed places */
 
-/* The operands from `at` on, a scalar an axis, as one int32 vector, moved so that a block of `size` (int32s) from there
- * lies in op->in[0]. */
-static struct td_value starts(struct td_hlo_frame *f, const struct td_hlo_op *op, int at, struct td_value size)
+/* The operands from `at` on, a scalar an axis, as one int32 vector, moved so that a block of `size`
+ * (int32s) from there lies in op->in[0]. */
+static struct td_value starts(struct td_hlo_frame *f, const struct td_hlo_op *op, int at,
+                              struct td_value size)
 {
     const int rank = td_hlo_shape(op->in[0])->rank;
     struct td_value v[TD_MAX_RANK];
@@ -82,8 +84,8 @@ static struct td_value from_first(struct td_hlo_frame *f, struct td_value x, int
 }
 
 /* The one index along the axis that `asked` names, moved inside; the axis stays. */
-static struct td_value at_one(struct td_hlo_frame *f, const struct td_hlo_value *x, const struct td_hlo_value *asked,
-                              int axis)
+static struct td_value at_one(struct td_hlo_frame *f, const struct td_hlo_value *x,
+                              const struct td_hlo_value *asked, int axis)
 {
     const int64_t none = 0;
     const struct td_value most = td_hlo_2(f, "Sub", td_hlo_dim(f, x, axis), td_hlo_i32(f, 1));
@@ -186,8 +188,8 @@ static bool is_moved(const struct td_hlo_op *op, struct moved *m)
     return true;
 }
 
-/* One index along one axis, and from the first on along all others: as a step of a loop reads its slice. The axis is
- * gathered first, which leaves little for the others. */
+/* One index along one axis, and from the first on along all others: as a step of a loop reads its slice.
+ * The axis is gathered first, which leaves little for the others. */
 static bool put_one(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     const struct td_shape *from = td_hlo_shape(op->in[0]), *to = td_hlo_shape(op->out[0]);
@@ -251,8 +253,8 @@ static struct td_value pad_between(struct td_hlo_frame *f, struct td_value x, st
     const struct td_value had = td_hlo_1(f, "Shape", x);
     pads[2 * (axis + 1) + 1] = between;
     const struct td_value wide = td_hlo_2(f, "ExpandDims", x, td_hlo_i32(f, axis + 1));
-    const struct td_value padded = td_hlo_3(
-        f, "PadV2", wide, td_hlo_reshape(f, td_hlo_i32s(f, pads, 2 * (rank + 1)), shape, 2), value);
+    const struct td_value padded =
+        td_hlo_3(f, "PadV2", wide, td_hlo_reshape(f, td_hlo_i32s(f, pads, 2 * (rank + 1)), shape, 2), value);
     for (int i = 0; i < rank; i++) {
         dims[i] = td_hlo_pick(f, had, i);
         dims[i] = i == axis ? td_hlo_2(f, "Mul", dims[i], td_hlo_i32(f, between + 1)) : dims[i];
@@ -280,7 +282,8 @@ struct td_value td_hlo_padded(struct td_hlo_frame *f, struct td_value x, struct 
     }
     for (int i = 0; i < p->rank; i++) {
         if (p->low[i] < 0 || p->high[i] < 0) {
-            x = td_hlo_cut(f, x, i, p->low[i] < 0 ? -p->low[i] : 0, p->high[i] < 0 ? p->high[i] : TD_HLO_TO_END, 1);
+            x = td_hlo_cut(f, x, i, p->low[i] < 0 ? -p->low[i] : 0,
+                           p->high[i] < 0 ? p->high[i] : TD_HLO_TO_END, 1);
         }
     }
     return x;

@@ -6,7 +6,8 @@
 
 #include "proto/hlo_graph/hlo_frame.h"
 
-/* Each of `rank` numbers: elements put in front, behind and between; low and high below 0 cut. between: NULL: none. */
+/* Each of `rank` numbers: elements put in front, behind and between; low and high below 0 cut. between:
+ * NULL: none. */
 struct td_hlo_padding {
     int rank;
     const int64_t *low, *high, *between;

@@ -1,8 +1,9 @@
 /* proto/hlo_graph/hlo_sort.c - sorting, of one tensor or of several by the first ones, and the largest k.
  *
- * TensorFlow has TopKV2, which leaves equal elements in their order: a stable sort, largest first. What is sorted is an
- * integer key of each element (proto/hlo_graph/hlo_compare.h) that is larger the earlier the element shall come, so
- * that NaNs and zeros go where the comparator wants them. Several keys: sorted by the last first, then by those before.
+ * TensorFlow has TopKV2, which leaves equal elements in their order: a stable sort, largest first. What is
+ * sorted is an integer key of each element (proto/hlo_graph/hlo_compare.h) that is larger the earlier the
+ * element shall come, so that NaNs and zeros go where the comparator wants them. Several keys: sorted by
+ * the last first, then by those before.
  *
  * The comparator is asked which way it sorts by which operand (proto/hlo_graph/hlo_body.h).
  *
@@ -20,8 +21,8 @@ enum { MOST_OPERANDS = 16 };
 struct order {
     int n_keys;
     struct {
-        bool falls;         /* largest first */
-        bool zeros_differ;  /* -0 comes before 0 */
+        bool falls;        /* largest first */
+        bool zeros_differ; /* -0 comes before 0 */
     } key[MOST_OPERANDS];
 };
 
@@ -36,8 +37,8 @@ static struct question ask_of(const struct td_hlo_op *op)
 {
     struct question q = {.op = op};
     for (int i = 0; i < 2 * op->n_in; i++) {
-        q.args[i] = (struct td_hlo_scalar){
-            .is_float = td_hlo_is_float(op->in[i / 2]->type.dtype), .f = 1, .i = 1};
+        q.args[i] =
+            (struct td_hlo_scalar){.is_float = td_hlo_is_float(op->in[i / 2]->type.dtype), .f = 1, .i = 1};
     }
     return q;
 }
@@ -123,8 +124,8 @@ struct td_value td_hlo_along_last(struct td_hlo_frame *f, struct td_value x, str
 }
 
 /* Where along the last axis the elements come from, in order. */
-static struct td_value places(struct td_hlo_frame *f, const struct order *o, const struct td_value *x, int rank,
-                              struct td_value size)
+static struct td_value places(struct td_hlo_frame *f, const struct order *o, const struct td_value *x,
+                              int rank, struct td_value size)
 {
     struct td_value at = td_no_value;
     for (int i = o->n_keys - 1; i >= 0; i--) {
@@ -186,14 +187,17 @@ void td_hlo_top_k(struct td_hlo_frame *f, const struct td_hlo_op *op)
     const bool least = td_hlo_option(op, "largest", 1) == 0;
     const struct td_value x = td_hlo_in(f, op, 0);
     const enum td_dtype t = td_dtype_of(x);
-    const struct td_value key = !least                  ? x
+    const struct td_value key = !least                 ? x
                                 : td_hlo_is_integer(t) ? td_hlo_1(f, "Invert", x)
-                                                        : td_hlo_1(f, "Neg", x);
+                                                       : td_hlo_1(f, "Neg", x);
     const struct td_value top = td_hlo_2(f, "TopKV2", key, td_hlo_i32(f, k));
     if (f->e.rc) {
         return;
     }
     const struct td_value at = {top.node, 1};
-    td_hlo_put(f, op, 0, !least ? top : td_hlo_is_integer(t) ? td_hlo_1(f, "Invert", top) : td_hlo_1(f, "Neg", top));
+    td_hlo_put(f, op, 0,
+               !least                 ? top
+               : td_hlo_is_integer(t) ? td_hlo_1(f, "Invert", top)
+                                      : td_hlo_1(f, "Neg", top));
     td_hlo_put(f, op, 1, td_hlo_cast(f, at, op->out[1]->type.dtype));
 }

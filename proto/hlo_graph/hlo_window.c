@@ -1,9 +1,11 @@
-/* proto/hlo_graph/hlo_window.c - reductions of windows that slide over a tensor, and the way back of a maximum's.
+/* proto/hlo_graph/hlo_window.c - reductions of windows that slide over a tensor, and the way back of a
+ * maximum's.
  *
  *   maximum, sum of windows over rows and columns of images    MaxPool, AvgPool times the window's size
  *   along one axis, all that came before                       Cumsum, Cumprod
- *   everything else                                            axis by axis: strided slices of the padded tensor joined
- *                                                              by the body, one for each place of the window
+ *   everything else                                            axis by axis: strided slices of the padded
+ *                                                              tensor joined by the body, one for
+ *                                                              each place of the window
  *
  * Padding is put in before, of the initial value.
  *
@@ -56,7 +58,8 @@ static bool has_between(const struct windows *w)
     return false;
 }
 
-static struct td_value padded(struct td_hlo_frame *f, struct td_value x, struct td_value init, const struct windows *w)
+static struct td_value padded(struct td_hlo_frame *f, struct td_value x, struct td_value init,
+                              const struct windows *w)
 {
     int64_t between[TD_MAX_RANK];
     for (int i = 0; i < w->rank; i++) {
@@ -96,7 +99,8 @@ struct pool_attrs {
 static struct pool_attrs pool_attrs(const struct windows *w, int channels)
 {
     const int row = channels == 3 ? 1 : 2;
-    return (struct pool_attrs){{1, w->size[row], w->size[row + 1], 1}, {1, w->stride[row], w->stride[row + 1], 1}};
+    return (struct pool_attrs){{1, w->size[row], w->size[row + 1], 1},
+                               {1, w->stride[row], w->stride[row + 1], 1}};
 }
 
 static struct td_value pool(struct td_hlo_frame *f, const char *name, struct td_value x, struct pool_attrs *a)
@@ -112,7 +116,8 @@ static bool put_pool(struct td_hlo_frame *f, const struct td_hlo_op *op, const s
     const int channels = channels_of(w);
     const enum td_dtype t = op->out[0]->type.dtype;
     const struct td_value init = td_hlo_in(f, op, 1);
-    const bool most = r != NULL && strcmp(r->over, "Max") == 0, sum = r != NULL && strcmp(r->over, "Sum") == 0;
+    const bool most = r != NULL && strcmp(r->over, "Max") == 0,
+               sum = r != NULL && strcmp(r->over, "Sum") == 0;
     if (channels < 0 || !td_hlo_is_float(t) || !(most || sum) || !td_hlo_is_neutral(r, init)) {
         return false;
     }
@@ -140,13 +145,14 @@ static bool put_running(struct td_hlo_frame *f, const struct td_hlo_op *op, cons
             axis = i;
         }
     }
-    if (r == NULL || r->along == NULL || axis < 0 || has_between(w) || w->stride[axis] != 1 || w->holes[axis] != 1 ||
-        w->size[axis] != w->shape->dim[axis]) {
+    if (r == NULL || r->along == NULL || axis < 0 || has_between(w) || w->stride[axis] != 1 ||
+        w->holes[axis] != 1 || w->size[axis] != w->shape->dim[axis]) {
         return false;
     }
     const int64_t before = w->size[axis] - 1;
     const bool back = w->low[axis] == 0 && w->high[axis] == before;
-    if ((!back && !(w->low[axis] == before && w->high[axis] == 0)) || !td_hlo_is_neutral(r, td_hlo_in(f, op, 1))) {
+    if ((!back && !(w->low[axis] == before && w->high[axis] == 0)) ||
+        !td_hlo_is_neutral(r, td_hlo_in(f, op, 1))) {
         return false;
     }
     td_hlo_put(f, op, 0,
@@ -157,8 +163,8 @@ static bool put_running(struct td_hlo_frame *f, const struct td_hlo_op *op, cons
 
 /* ------------------------------------------------------------------ any */
 
-static struct td_value joined(struct td_hlo_frame *f, const struct td_hlo_op *op, const struct td_hlo_reducer *r,
-                              struct td_value x, struct td_value y)
+static struct td_value joined(struct td_hlo_frame *f, const struct td_hlo_op *op,
+                              const struct td_hlo_reducer *r, struct td_value x, struct td_value y)
 {
     struct td_value out[1] = {td_no_value};
     if (r != NULL) {
@@ -217,7 +223,8 @@ void td_hlo_select_and_scatter(struct td_hlo_frame *f, const struct td_hlo_op *o
     const int channels = channels_of(&w);
     const struct td_hlo_op *by = op->regions[0].n_ops == 2 ? op->regions[0].ops[0] : NULL;
     const struct td_hlo_reducer *add = td_hlo_reducer(&op->regions[1], op->in[0]->type.dtype);
-    const bool largest = by != NULL && strcmp(by->name, "compare") == 0 && by->in[0] == op->regions[0].args[0] &&
+    const bool largest = by != NULL && strcmp(by->name, "compare") == 0 &&
+                         by->in[0] == op->regions[0].args[0] &&
                          td_hlo_text_is(by, "comparison_direction", "GE");
     if (channels < 0 || !largest || add == NULL || strcmp(add->over, "Sum") != 0 ||
         !td_hlo_is_neutral(add, td_hlo_in(f, op, 2))) {
@@ -226,7 +233,8 @@ void td_hlo_select_and_scatter(struct td_hlo_frame *f, const struct td_hlo_op *o
     }
     const enum td_dtype t = op->in[0]->type.dtype;
     struct pool_attrs a = pool_attrs(&w, channels);
-    const struct td_value x = to_last(f, padded(f, td_hlo_in(f, op, 0), td_hlo_limit(f, t, true), &w), channels);
+    const struct td_value x =
+        to_last(f, padded(f, td_hlo_in(f, op, 0), td_hlo_limit(f, t, true), &w), channels);
     const struct td_value source = to_last(f, td_hlo_in(f, op, 1), channels);
     const struct td_value y = pool(f, "MaxPool", x, &a);
     const struct td_value g =

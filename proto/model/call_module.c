@@ -1,9 +1,11 @@
-/* proto/model/call_module.c - reads the attributes of XlaCallModule, and what main takes besides the node's inputs.
+/* proto/model/call_module.c - reads the attributes of XlaCallModule, and what main takes besides the node's
+ * inputs.
  *
  *     main(platform index, dimensions.., inputs..)
  *
- * The platform's index, an int32, is there where the node names several platforms (since version 3): that of CPU. The
- * dimensions are sizes of inputs, which the attribute dim_args_spec names as "INPUT.AXIS" (up to version 4).
+ * The platform's index, an int32, is there where the node names several platforms (since version 3): that
+ * of CPU. The dimensions are sizes of inputs, which the attribute dim_args_spec names as "INPUT.AXIS" (up
+ * to version 4).
  *
  * A module for other platforms only is taken, too: what it computes is the same.
  *
@@ -79,7 +81,8 @@ static enum td_code translate_in(const struct call *c, struct td_arena *a, struc
 static enum td_code translate(const struct call *c, struct td_function **main)
 {
     const size_t bytes = td_attr_bytes(c->n, "module").len;
-    struct td_arena *a = td_arena_new(((size_t)64 << 20) + 64 * (bytes < ((size_t)1 << 30) ? bytes : (size_t)1 << 30));
+    struct td_arena *a =
+        td_arena_new(((size_t)64 << 20) + 64 * (bytes < ((size_t)1 << 30) ? bytes : (size_t)1 << 30));
     if (a == NULL) {
         return td_no_memory(c->err, bytes, "a StableHLO module");
     }
@@ -101,27 +104,30 @@ static struct td_value platform_index(const struct call *c, struct td_emitter *e
 }
 
 /* "1.0": the size of input 1 along axis 0. */
-static struct td_value dimension(const struct call *c, struct td_emitter *e, const char *spec, enum td_dtype dtype)
+static struct td_value dimension(const struct call *c, struct td_emitter *e, const char *spec,
+                                 enum td_dtype dtype)
 {
     char *end;
     const long input = strtol(spec, &end, 10);
     const long axis = *end == '.' ? strtol(end + 1, &end, 10) : -1;
     if (*end != 0 || input < 0 || input >= c->n->n_in || axis < 0 || axis >= TD_MAX_RANK) {
-        return td_emit_fail(e, TD_INVALID_ARGUMENT, "%s: dim_args_spec '%s' names no input and axis", TD_NODE_STR(c->n),
-                            spec);
+        return td_emit_fail(e, TD_INVALID_ARGUMENT, "%s: dim_args_spec '%s' names no input and axis",
+                            TD_NODE_STR(c->n), spec);
     }
     const int64_t from = axis, to = axis + 1, step = 1;
     const struct td_value shape = td_emit(e, "Shape", TD_IN(c->n->in[input]), TD_NO_ATTRS);
-    const struct td_value size = td_emit(
-        e, "StridedSlice",
-        TD_IN(shape, td_emit_ints(e, TD_INT32, &from, 1), td_emit_ints(e, TD_INT32, &to, 1),
-              td_emit_ints(e, TD_INT32, &step, 1)),
-        TD_ATTRS(TD_ATTR_OF_INT("shrink_axis_mask", 1)));
-    return dtype == TD_INT32 ? size : td_emit(e, "Cast", TD_IN(size), TD_ATTRS(TD_ATTR_OF_TYPE("DstT", dtype)));
+    const struct td_value size =
+        td_emit(e, "StridedSlice",
+                TD_IN(shape, td_emit_ints(e, TD_INT32, &from, 1), td_emit_ints(e, TD_INT32, &to, 1),
+                      td_emit_ints(e, TD_INT32, &step, 1)),
+                TD_ATTRS(TD_ATTR_OF_INT("shrink_axis_mask", 1)));
+    return dtype == TD_INT32 ? size
+                             : td_emit(e, "Cast", TD_IN(size), TD_ATTRS(TD_ATTR_OF_TYPE("DstT", dtype)));
 }
 
 /* What main is called with; room for as many as it takes. */
-static void add_inputs(const struct call *c, struct td_emitter *e, const struct td_function *main, struct td_value *in)
+static void add_inputs(const struct call *c, struct td_emitter *e, const struct td_function *main,
+                       struct td_value *in)
 {
     int n_platforms, n_dims, at = 0;
     (void)td_attr_strs(c->n, "platforms", &n_platforms);
@@ -143,7 +149,8 @@ static void add_inputs(const struct call *c, struct td_emitter *e, const struct 
     }
 }
 
-static enum td_code check_types(const struct call *c, const struct td_function *main, const struct td_value *in)
+static enum td_code check_types(const struct call *c, const struct td_function *main,
+                                const struct td_value *in)
 {
     for (int i = 0; i < main->n_args; i++) {
         TD_FAIL_IF(td_dtype_of(in[i]) != main->def.in[i].type, c->err, INVALID_ARGUMENT,
@@ -174,12 +181,11 @@ static enum td_code call_function(const struct call *c, struct td_function *main
         e.rc = check_types(c, main, in);
     }
     c->n->n_out = 0; /* their dtypes were not known */
-    td_emit_again(&e, c->n, def, in, main->n_args,
-                  TD_ATTRS({.name = "Tout", .kind = TD_ATTR_TYPE, .is_list = true, .n = main->n_rets, .type = out},
-                           {.name = "f",
-                            .kind = TD_ATTR_FUNC,
-                            .n = 1,
-                            .func = &(struct td_func_ref){.name = main->name}}));
+    td_emit_again(
+        &e, c->n, def, in, main->n_args,
+        TD_ATTRS(
+            {.name = "Tout", .kind = TD_ATTR_TYPE, .is_list = true, .n = main->n_rets, .type = out},
+            {.name = "f", .kind = TD_ATTR_FUNC, .n = 1, .func = &(struct td_func_ref){.name = main->name}}));
     return td_emit_close(&e);
 }
 
@@ -208,7 +214,8 @@ static enum td_code convert(const struct call *c)
     return rc ? td_err_wrap(c->err, "%s", TD_NODE_STR(c->n)) : TD_OK;
 }
 
-/* jax2tf forbids the gradients of what it was not asked to differentiate, for TensorFlow cannot; the engine can. */
+/* jax2tf forbids the gradients of what it was not asked to differentiate, for TensorFlow cannot; the engine
+ * can. */
 static bool is_lifted(const struct td_node *n)
 {
     static const char reason[] = "The jax2tf-converted function does not support gradients";

@@ -1,14 +1,13 @@
-/* tests/unit/proto/test_hlo_function.c - functions made of JAX's artifacts (tests/hlo/make.py), as they are and with
- * each byte changed, and of the model that tests/hlo/bundled.py wrote.
+/* tests/unit/proto/test_hlo_translate.c - functions made of JAX's artifacts (tests/hlo/make.py), as they are
+ * and with each byte changed, and of the model that tests/hlo/bundled.py wrote.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "proto/hlo_graph/hlo_function.h"
+#include "proto/hlo_graph/hlo_translate.h"
 
 #include <dirent.h>
 
 #include "kernels/ops.h"
 #include "proto/bytes/file.h"
-#include "proto/hlo_graph/hlo_translate.h"
 #include "proto/model/saved_model.h"
 #include "proto/stablehlo/hlo_read.h"
 #include "tests/test.h"

@@ -1,4 +1,5 @@
-/* tests/fuzz/hlo_function_fuzz.c - any bytes as a StableHLO artifact: an error, or functions of the graph's library.
+/* tests/fuzz/hlo_translate_fuzz.c - any bytes as a StableHLO artifact: an error, or functions of the graph's
+ * library.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"
@@ -21,7 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct td_arena *a = td_arena_new(MAX_BYTES), *b = td_arena_new(MAX_BYTES);
     struct td_library lib = {.arena = b};
     const struct td_hlo_opts opts = {.prefix = "hlo", .ops = ops};
-    if (a != NULL && b != NULL && td_hlo_read(a, (struct td_bytes){(const char *)data, size}, &m, &err) == TD_OK &&
+    if (a != NULL && b != NULL &&
+        td_hlo_read(a, (struct td_bytes){(const char *)data, size}, &m, &err) == TD_OK &&
         td_hlo_translate(&m, &opts, &lib, &made, &err) == TD_OK && !made->resolved) {
         __builtin_trap();
     }
