@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/hlo_graph/hlo_rules.h"
+#include "proto/hlo_graph/hlo_softmax.h"
 
 /* The parts of the first n operands. */
 static bool parts(struct td_hlo_frame *f, const struct td_hlo_op *op, int n, struct td_value *out)
@@ -242,6 +243,11 @@ void td_hlo_divide(struct td_hlo_frame *f, const struct td_hlo_op *op)
         return;
     }
     const enum td_dtype t = td_dtype_of(x[0]);
+    const struct td_hlo_value *of = td_hlo_softmax_of(op);
+    if (of != NULL) {
+        td_hlo_put(f, op, 0, td_hlo_1(f, "Softmax", td_hlo_whole(f, of)));
+        return;
+    }
     if (!td_hlo_is_integer(t)) {
         td_hlo_put_like(f, op, 2, td_hlo_2(f, "RealDiv", x[0], x[1]));
         return;
