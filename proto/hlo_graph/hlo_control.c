@@ -3,11 +3,13 @@
  *   while      StatelessWhile over the loop's values and, behind them, those that its regions read from
  *              outside, which the body hands on as they are
  *   if, case   StatelessIf, StatelessCase of what the branches read from outside
- *   call       PartitionedCall
+ *   call       PartitionedCall; of a short function: what it does
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/hlo_graph/hlo_function.h"
 #include "proto/hlo_graph/hlo_rules.h"
+
+enum { MOST_INLINED = 24 };
 
 static bool has_regions(struct td_hlo_frame *f, const struct td_hlo_op *op, int n, int operands)
 {
@@ -145,11 +147,76 @@ void td_hlo_call_function(struct td_hlo_frame *f, const struct td_hlo_op *op,
               td_emit(&f->e, "PartitionedCall", in, n, TD_ATTRS(types_of(f, op), function_attr("f", &ref))));
 }
 
+/* Short, without regions, and it calls nothing: what it does stands in place of the call, so that parts of
+ * values stay parts. (jnp.where and clip are such functions.) */
+static bool is_short(const struct td_hlo_block *b)
+{
+    for (int i = 0; i < b->n_ops; i++) {
+        const struct td_hlo_op *op = b->ops[i];
+        if (op->n_regions > 0 || strcmp(op->name, "call") == 0 || strcmp(op->name, "composite") == 0 ||
+            strcmp(op->name, "custom_call") == 0) {
+            return false;
+        }
+    }
+    return b->n_ops > 0 && b->n_ops <= MOST_INLINED;
+}
+
+static void run_inline(struct td_hlo_frame *f, const struct td_hlo_op *op,
+                       const struct td_hlo_function *called)
+{
+    const struct td_hlo_block *b = &called->body;
+    const struct td_hlo_op *last = b->ops[b->n_ops - 1];
+    struct td_hlo_frame in = *f;
+    in.fn = called;
+    in.made = td_hlo_room(f, (size_t)called->n_values, sizeof *in.made);
+    if (b->n_args != op->n_in || last->n_in != op->n_out) {
+        td_hlo_fail(f, TD_INVALID_ARGUMENT, "'%s' takes %d arguments, got %d", called->name, b->n_args,
+                    op->n_in);
+    }
+    for (int i = 0; f->e.rc == TD_OK && i < op->n_in; i++) {
+        in.made[b->args[i]->id] = *td_hlo_part(f, op->in[i]);
+    }
+    in.e = f->e;
+    td_hlo_block(&in, b);
+    f->e = in.e;
+    for (int i = 0; f->e.rc == TD_OK && i < op->n_out; i++) {
+        const struct td_hlo_made *made = &in.made[last->in[i]->id];
+        if (made->part.node == NULL || td_hlo_shape(last->in[i])->rank != td_hlo_shape(op->out[i])->rank) {
+            td_hlo_fail(f, TD_INVALID_ARGUMENT, "result %d of '%s' is another one", i, called->name);
+            return;
+        }
+        td_hlo_put_made(f, op, i, made);
+    }
+}
+
+static const struct td_hlo_function *find_short(const struct td_hlo_frame *f, const struct td_hlo_op *op,
+                                                const struct td_bytes *name)
+{
+    for (int i = 0; i < f->w->m->n_functions; i++) {
+        const struct td_hlo_function *fn = &f->w->m->functions[i];
+        if (strlen(fn->name) == name->len && memcmp(fn->name, name->p, name->len) == 0) {
+            bool same = is_short(&fn->body) && fn->body.n_args == op->n_in;
+            for (int k = 0; same && k < op->n_in; k++) {
+                const struct td_hlo_type *t = &fn->body.args[k]->type;
+                same = t->kind == TD_HLO_TENSOR && t->dtype == op->in[k]->type.dtype &&
+                       td_shape_equal(&t->shape, td_hlo_shape(op->in[k]));
+            }
+            return same ? fn : NULL;
+        }
+    }
+    return NULL;
+}
+
 void td_hlo_call_named(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *attr)
 {
     const struct td_hlo_attr *callee = td_hlo_attr(op, attr);
     if (callee == NULL || callee->kind != TD_HLO_STRING) {
         td_hlo_fail(f, TD_INVALID_ARGUMENT, "attribute %s is missing", attr);
+        return;
+    }
+    const struct td_hlo_function *inlined = find_short(f, op, &callee->str);
+    if (inlined != NULL) {
+        run_inline(f, op, inlined);
         return;
     }
     const struct td_function *called = td_hlo_called(f, callee->str.p, callee->str.len);

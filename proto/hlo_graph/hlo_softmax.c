@@ -18,6 +18,11 @@ static bool is(const struct td_hlo_op *op, const char *name, int n_in)
     return op != NULL && op->n_in == n_in && op->n_out == 1 && strcmp(op->name, name) == 0;
 }
 
+static bool is_broadcast(const struct td_hlo_op *op)
+{
+    return is(op, "broadcast_in_dim", 1) || is(op, "dynamic_broadcast_in_dim", 2);
+}
+
 /* Whether the axes are 0, 1, .. and so on: what is broadcast keeps its place, in front of the last axis. */
 static bool keeps_place(const struct td_hlo_op *op)
 {
@@ -57,7 +62,7 @@ static const struct td_hlo_value *guarded(const struct td_hlo_op *op)
 {
     for (int i = 0; i < 2; i++) {
         const struct td_hlo_op *other = op->in[1 - i]->op;
-        for (int k = 0; k < 2 && is(other, "broadcast_in_dim", 1); k++) {
+        for (int k = 0; k < 2 && is_broadcast(other); k++) {
             other = other->in[0]->op;
         }
         if (is(other, "constant", 0)) {
@@ -75,8 +80,7 @@ static const struct td_hlo_op *reduced(const struct td_hlo_value *v, bool guard)
         if (is(op, "reduce", 2)) {
             return op;
         }
-        const bool broadcast = is(op, "broadcast_in_dim", 1) || is(op, "dynamic_broadcast_in_dim", 2);
-        if ((broadcast && keeps_place(op)) || (is(op, "reshape", 1) && adds_last(op)) ||
+        if ((is_broadcast(op) && keeps_place(op)) || (is(op, "reshape", 1) && adds_last(op)) ||
             (is(op, "dynamic_reshape", 2) && adds_last(op))) {
             v = op->in[0];
         } else if (guard && is(op, "maximum", 2)) {
