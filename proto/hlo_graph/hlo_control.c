@@ -151,7 +151,7 @@ void td_hlo_call_function(struct td_hlo_frame *f, const struct td_hlo_op *op,
  * values stay parts. (jnp.where and clip are such functions.) */
 static bool is_short(const struct td_hlo_block *b)
 {
-    for (int i = 0; i < b->n_ops; i++) {
+    for (int i = 0; i < b->n_ops && b->n_ops <= MOST_INLINED; i++) {
         const struct td_hlo_op *op = b->ops[i];
         if (op->n_regions > 0 || strcmp(op->name, "call") == 0 || strcmp(op->name, "composite") == 0 ||
             strcmp(op->name, "custom_call") == 0) {
@@ -189,22 +189,23 @@ static void run_inline(struct td_hlo_frame *f, const struct td_hlo_op *op,
     }
 }
 
+/* The function of that name, where it is short and takes what it is given; NULL. */
 static const struct td_hlo_function *find_short(const struct td_hlo_frame *f, const struct td_hlo_op *op,
                                                 const struct td_bytes *name)
 {
-    for (int i = 0; i < f->w->m->n_functions; i++) {
-        const struct td_hlo_function *fn = &f->w->m->functions[i];
-        if (strlen(fn->name) == name->len && memcmp(fn->name, name->p, name->len) == 0) {
-            bool same = is_short(&fn->body) && fn->body.n_args == op->n_in;
-            for (int k = 0; same && k < op->n_in; k++) {
-                const struct td_hlo_type *t = &fn->body.args[k]->type;
-                same = t->kind == TD_HLO_TENSOR && t->dtype == op->in[k]->type.dtype &&
-                       td_shape_equal(&t->shape, td_hlo_shape(op->in[k]));
-            }
-            return same ? fn : NULL;
+    const int index = td_hlo_function_index(f->w, name->p, name->len);
+    const struct td_hlo_function *fn = index < 0 ? NULL : &f->w->m->functions[index];
+    if (fn == NULL || !is_short(&fn->body) || fn->body.n_args != op->n_in) {
+        return NULL;
+    }
+    for (int k = 0; k < op->n_in; k++) {
+        const struct td_hlo_type *t = &fn->body.args[k]->type;
+        if (t->kind != TD_HLO_TENSOR || t->dtype != op->in[k]->type.dtype ||
+            !td_shape_equal(&t->shape, td_hlo_shape(op->in[k]))) {
+            return NULL;
         }
     }
-    return NULL;
+    return fn;
 }
 
 void td_hlo_call_named(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *attr)

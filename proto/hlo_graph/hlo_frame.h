@@ -41,8 +41,9 @@ struct td_hlo_whole_module {
     const struct td_op_table *ops;
     struct td_err *err;
     struct td_arena *scratch;
-    const char **names;                    /* of the functions made, by index; NULL: not yet */
-    bool *busy;                            /* being made: a call of it is recursion */
+    int *by_name;       /* indices of the module\'s functions, in the order of their names */
+    const char **names; /* of the functions made, by index; NULL: not yet */
+    bool *busy;         /* being made: a call of it is recursion */
     const struct td_bytes *host_functions; /* that the node lists, by index */
     int n_host_functions;
     int bodies;     /* made so far, which numbers them */

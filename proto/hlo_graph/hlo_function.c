@@ -186,16 +186,28 @@ enum td_code td_hlo_function(struct td_hlo_whole_module *w, int index, int depth
     return TD_OK;
 }
 
+int td_hlo_function_index(const struct td_hlo_whole_module *w, const char *name, size_t len)
+{
+    int from = 0, to = w->m->n_functions;
+    while (from < to) {
+        const int middle = from + (to - from) / 2;
+        const char *is = w->m->functions[w->by_name[middle]].name;
+        const int by = strncmp(is, name, len);
+        const int order = by == 0 ? is[len] != 0 : by;
+        if (order == 0) {
+            return w->by_name[middle];
+        }
+        from = order < 0 ? middle + 1 : from;
+        to = order < 0 ? to : middle;
+    }
+    return -1;
+}
+
 const struct td_function *td_hlo_called(struct td_hlo_frame *f, const char *name, size_t len)
 {
-    const struct td_hlo_module *m = f->w->m;
     struct td_function *made = NULL;
-    int index = 0;
-    while (index < m->n_functions &&
-           (strlen(m->functions[index].name) != len || memcmp(m->functions[index].name, name, len) != 0)) {
-        index++;
-    }
-    if (index == m->n_functions) {
+    const int index = td_hlo_function_index(f->w, name, len);
+    if (index < 0) {
         td_hlo_fail(f, TD_INVALID_ARGUMENT, "the module has no function '%.*s'", (int)(len > 200 ? 200 : len),
                     name);
     } else if (f->w->names[index] != NULL) {

@@ -23,6 +23,8 @@ void td_hlo_captured(struct td_hlo_frame *f, const struct td_hlo_op *op, struct 
  * it returns the captured values behind its results. */
 const char *td_hlo_region(struct td_hlo_frame *f, const struct td_hlo_op *op, int region,
                           const struct td_hlo_captures *c, bool hands_on);
+/* The index of the module's function of that name; -1: it has none. */
+int td_hlo_function_index(const struct td_hlo_whole_module *w, const char *name, size_t len);
 /* The function of the module's function of that name, made at the first call. NULL after an error. */
 const struct td_function *td_hlo_called(struct td_hlo_frame *f, const char *name, size_t len);
 /* Calls the function, or that of the module's which the attribute names, on the op's operands. */
