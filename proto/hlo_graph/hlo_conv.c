@@ -7,7 +7,8 @@
  * transposes together. One spatial dimension becomes two. A group a feature is DepthwiseConv2dNative. Holes
  * between the image's elements (lhs_dilation, of transposed convolutions) are padded in before.
  *
- * Does not: groups of the batch (gradients of grouped convolutions).
+ * Groups of the batch (in gradients of grouped convolutions) become groups of features: group g of the
+ * images is moved beside the features of the others, [G * n, space.., f] to [n, space.., G * f].
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/hlo_graph/hlo_rules.h"
@@ -20,7 +21,8 @@ struct conv {
     int64_t image[MOST_SPACE + 2], filter[MOST_SPACE + 2],
         out[MOST_SPACE + 2];                                  /* axes in TensorFlow's order */
     const int64_t *stride, *pad, *image_holes, *filter_holes; /* pad: low, high of each */
-    int64_t groups;
+    int64_t groups, features; /* of features, or of the batch; features of the image */
+    bool of_batch;
     struct td_value x, w;
 };
 
@@ -84,9 +86,12 @@ static bool read_conv(struct td_hlo_frame *f, const struct td_hlo_op *op, struct
     c->image_holes = td_hlo_ints_of(f, op, "lhs_dilation", c->n, 1);
     c->filter_holes = td_hlo_ints_of(f, op, "rhs_dilation", c->n, 1);
     c->groups = td_hlo_int(op, "feature_group_count", 1);
-    if (td_hlo_int(op, "batch_group_count", 1) != 1) {
-        td_hlo_fail(f, TD_UNIMPLEMENTED, "groups of the batch");
+    c->of_batch = td_hlo_int(op, "batch_group_count", 1) > 1;
+    if (c->of_batch && c->groups != 1) {
+        td_hlo_fail(f, TD_INVALID_ARGUMENT, "groups of both the batch and the features");
     }
+    c->groups = c->of_batch ? td_hlo_int(op, "batch_group_count", 1) : c->groups;
+    c->features = f->e.rc ? 0 : td_hlo_shape(op->in[0])->dim[c->image[c->n + 1]];
     for (int i = 0; f->e.rc == TD_OK && i < c->n; i++) {
         if (c->stride[i] < 1 || c->image_holes[i] < 1 || c->filter_holes[i] < 1) {
             td_hlo_fail(f, TD_INVALID_ARGUMENT, "strides and dilations begin at 1");
@@ -132,6 +137,31 @@ static void pad_image(struct td_hlo_frame *f, struct conv *c, int64_t pad[2 * MO
     }
 }
 
+/* Groups of images side by side, as groups of features. */
+static void groups_to_features(struct td_hlo_frame *f, const struct td_hlo_op *op, struct conv *c)
+{
+    const struct td_shape *x = td_hlo_shape(op->in[0]);
+    int64_t apart[MOST_SPACE + 3], perm[MOST_SPACE + 3], together[MOST_SPACE + 2];
+    if (!td_shape_known(x) || x->dim[c->image[0]] % c->groups != 0 ||
+        !td_i64_mul(c->features, c->groups, &c->features)) {
+        td_hlo_fail(f, TD_UNIMPLEMENTED, "groups of a batch of unknown size");
+        return;
+    }
+    apart[0] = c->groups;
+    apart[1] = together[0] = x->dim[c->image[0]] / c->groups;
+    for (int i = 1; i < c->n + 2; i++) {
+        apart[1 + i] = together[i] = x->dim[c->image[i]];
+    }
+    together[c->n + 1] = c->features;
+    for (int i = 0; i <= c->n; i++) {
+        perm[i] = i + 1;
+    }
+    perm[c->n + 1] = 0;
+    perm[c->n + 2] = c->n + 2;
+    c->x = td_hlo_transpose(f, td_hlo_reshape(f, c->x, apart, c->n + 3), perm, c->n + 3);
+    c->x = td_hlo_reshape(f, c->x, together, c->n + 2);
+}
+
 /* ------------------------------------------------------------------ the ops */
 
 /* Numbers along [batch, space.., features], of which space comes from v. */
@@ -157,8 +187,8 @@ static struct td_value convolve_3d(struct td_hlo_frame *f, const struct conv *c)
 static bool is_depthwise(struct td_hlo_frame *f, const struct td_hlo_op *op, struct conv *c,
                          const int64_t *stride)
 {
-    const struct td_shape *w = td_hlo_shape(op->in[1]), *x = td_hlo_shape(op->in[0]);
-    const int64_t out = w->dim[c->filter[c->n + 1]], features = x->dim[c->image[c->n + 1]];
+    const struct td_shape *w = td_hlo_shape(op->in[1]);
+    const int64_t out = w->dim[c->filter[c->n + 1]], features = c->features;
     if (c->groups == 1 || c->groups != features || out % c->groups != 0 || stride[0] != stride[1]) {
         return false;
     }
@@ -207,6 +237,9 @@ void td_hlo_convolution(struct td_hlo_frame *f, const struct td_hlo_op *op)
     c.x = td_hlo_transpose(f, td_hlo_cast(f, td_hlo_in(f, op, 0), out), c.image, c.n + 2);
     c.w = td_hlo_transpose(f, td_hlo_cast(f, td_hlo_in(f, op, 1), out), c.filter, c.n + 2);
     reverse_filter(f, op, &c);
+    if (c.of_batch) {
+        groups_to_features(f, op, &c);
+    }
     pad_image(f, &c, pad);
     const struct td_value y = c.n == 3 ? convolve_3d(f, &c) : convolve_2d(f, op, &c, pad);
     for (int i = 0; i < c.n + 2; i++) {

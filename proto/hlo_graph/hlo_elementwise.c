@@ -340,3 +340,34 @@ void td_hlo_maximum(struct td_hlo_frame *f, const struct td_hlo_op *op)
         td_hlo_put_like(f, op, 2, td_hlo_2(f, "Maximum", x[0], x[1]));
     }
 }
+
+/* (x - mean) / sqrt(variance + epsilon) * scale + offset, as one factor and one summand a feature. */
+void td_hlo_batch_norm_inference(struct td_hlo_frame *f, const struct td_hlo_op *op)
+{
+    enum { X, SCALE, OFFSET, MEAN, VARIANCE, OPERANDS };
+    struct td_value in[OPERANDS];
+    int64_t shape[TD_MAX_RANK];
+    const struct td_hlo_attr *epsilon = td_hlo_attr(op, "epsilon");
+    const int64_t axis = td_hlo_int(op, "feature_index", -1);
+    const int rank = op->n_in == OPERANDS ? td_hlo_shape(op->in[X])->rank : 0;
+    if (axis < 0 || axis >= rank || epsilon == NULL) {
+        td_hlo_fail(f, TD_INVALID_ARGUMENT, "feature_index %lld of rank %d", (long long)axis, rank);
+        return;
+    }
+    for (int i = 0; i < OPERANDS; i++) {
+        in[i] = td_hlo_in(f, op, i);
+    }
+    const struct td_value small = td_hlo_number(f, td_dtype_of(in[X]), epsilon->f);
+    const struct td_value by = td_hlo_1(f, "Rsqrt", td_hlo_2(f, "AddV2", in[VARIANCE], small));
+    struct td_value factor = td_hlo_2(f, "Mul", in[SCALE], by);
+    struct td_value more = td_hlo_2(f, "Sub", in[OFFSET], td_hlo_2(f, "Mul", in[MEAN], factor));
+    if (axis != rank - 1) {
+        const int n = rank - (int)axis;
+        for (int i = 0; i < n; i++) {
+            shape[i] = i == 0 ? -1 : 1;
+        }
+        factor = td_hlo_reshape(f, factor, shape, n);
+        more = td_hlo_reshape(f, more, shape, n);
+    }
+    td_hlo_put(f, op, 0, td_hlo_2(f, "AddV2", td_hlo_2(f, "Mul", in[X], factor), more));
+}

@@ -116,6 +116,23 @@ void td_hlo_dynamic_broadcast_in_dim(struct td_hlo_frame *f, const struct td_hlo
     }
 }
 
+/* Axes in front of the operand's. */
+void td_hlo_broadcast_in_front(struct td_hlo_frame *f, const struct td_hlo_op *op)
+{
+    if (!operands(f, op, 1)) {
+        return;
+    }
+    const int more = td_hlo_shape(op->out[0])->rank - td_hlo_shape(op->in[0])->rank;
+    struct td_hlo_made m = *td_hlo_part(f, op->in[0]);
+    if (f->e.rc || more < 0 || !td_shape_known(td_hlo_shape(op->out[0]))) {
+        td_hlo_fail(f, TD_UNIMPLEMENTED, "a result that is not larger, or of unknown size");
+        return;
+    }
+    m.sure <<= more;
+    m.whole = m.dims = td_no_value;
+    td_hlo_put_made(f, op, 0, &m);
+}
+
 /* ------------------------------------------------------------------ reshaping */
 
 /* A value that is one scalar all over is the same under any shape. */
