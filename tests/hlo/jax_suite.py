@@ -24,9 +24,14 @@ except ImportError:
 import numpy as np              # noqa: E402
 import tensorflow as tf         # noqa: E402
 from jax.experimental import jax2tf   # noqa: E402
+from jax._src.interpreters import mlir as jax_mlir   # noqa: E402
+from jaxlib.mlir import ir      # noqa: E402
+from jaxlib.mlir.dialects import stablehlo   # noqa: E402
+from tensorflow.compiler.tf2xla.python import xla as tfxla   # noqa: E402
 
 import jax_functions            # noqa: E402
 import jax_models               # noqa: E402,F401
+import jax_texts                # noqa: E402
 
 
 def put(arrays, key, value):
@@ -134,17 +139,79 @@ def write(out, name, fn, args, options):
     cases.close()
 
 
+class Text(tf.Module):
+    """A program in StableHLO's text, as a node XlaCallModule that is written here."""
+
+    def __init__(self, body, args, options):
+        super().__init__()
+        platforms = options.get("platforms", ["CPU"])
+        with jax_mlir.make_ir_context():
+            module = ir.Module.parse(body)
+            results = [t for op in module.body for t in ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).results]
+            shapes = [ir.RankedTensorType(t).shape for t in results]
+            kinds = [{"f32": tf.float32, "i32": tf.int32, "i1": tf.bool}[str(ir.RankedTensorType(t).element_type)] for t in results]
+            artifact = stablehlo.serialize_portable_artifact_str(body, "1.8.0")
+
+        def call(*inputs):
+            made = tfxla.call_module(inputs, version=9, module=artifact, Sout=shapes, Tout=kinds, platforms=platforms)
+            return {f"y{i}": y for i, y in enumerate(made)}
+
+        self.call = tf.function(call, autograph=False, input_signature=signature(args, None))
+
+
+def write_text(out, name, body, args, options):
+    path = os.path.join(out, "models", name)
+    module = Text(body, args, options)
+    tf.saved_model.save(module, path, signatures=module.call)
+    inputs = {n: np.asarray(a) for n, a in zip(names_of(args), args)}
+    cases = Cases(out, name, options)
+    cases.add("call", inputs, answers(tf.saved_model.load(path), None, inputs)[0])
+    cases.close()
+
+
+def write_keras(out, name, make):
+    path = os.path.join(out, "models", name)
+    model, x = make()
+    model.export(path, format="tf_saved_model", verbose=False)
+    loaded = tf.saved_model.load(path)
+    called = loaded.signatures["serving_default"]
+    argument = next(iter(called.structured_input_signature[1]))
+    cases = Cases(out, name, {"rtol": 1e-3, "atol": 1e-4})
+    for n in (4, 1, 3):
+        answer = called(**{argument: tf.constant(x[:n])})
+        cases.add(f"rows_{n}", {argument: x[:n]}, {k: y.numpy() for k, y in answer.items()})
+    cases.close()
+
+
+def keras_rows():
+    try:
+        import jax_keras
+    except ImportError:
+        print("SKIPPED 2 models of Keras: this Python has no Keras 3")
+        return []
+    return [(name, make, None, None) for name, make in jax_keras.MODELS.items()]
+
+
+def write_row(out, name, what, args, options):
+    if args is None:
+        write_keras(out, name, what)
+    elif isinstance(what, str):
+        write_text(out, name, what, args, options)
+    else:
+        write(out, name, what, args, options)
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("out")
     p.add_argument("--only", default="*")
     a = p.parse_args()
     made, refused = 0, []
-    for name, fn, args, options in jax_functions.ROWS:
+    for name, what, args, options in jax_functions.ROWS + jax_texts.TEXTS + keras_rows():
         if not fnmatch.fnmatch(name, a.only):
             continue
         try:
-            write(a.out, name, fn, args, options)
+            write_row(a.out, name, what, args, options)
             made += 1
         except Exception as e:   # whichever of the two it is that cannot
             refused.append(name)
