@@ -7,8 +7,8 @@
  * batch.
  *
  * Nothing else of the graph may change that variable, so that it holds at the assignment what was read; and
- * nothing may run functions that have effects, which could. Another run that changes it meanwhile would have lost its change to
- * the assignment: now it does not.
+ * nothing may run functions that have effects, which could. Another run that changes it meanwhile would have
+ * lost its change to the assignment: now it does not.
  *
  * Invariant (td_pass_check): the node stays, as a join that whoever waited for it waits for.
  *

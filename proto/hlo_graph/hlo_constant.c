@@ -19,15 +19,15 @@ static enum td_code read_dense(const struct td_hlo_attr *a, struct td_tensor *t,
 {
     const struct td_shape scalar = td_shape_scalar();
     const struct td_shape *shape = a->splat ? &scalar : &a->type.shape;
-    TD_TRY(td_tensor_new(t, a->type.dtype, shape, err));
-    const int64_t n = td_tensor_count(t);
+    const int64_t n = td_shape_count(shape);
     const bool bits = a->type.dtype == TD_BOOL && !a->splat;
-    const size_t bytes = bits ? ((size_t)n + 7) / 8 : td_tensor_bytes(t);
-    if (a->raw.len < bytes) {
-        td_tensor_clear(t);
+    size_t bytes = ((size_t)n + 7) / 8;
+    if (n < 0 || (!bits && !td_size_mul((size_t)n, td_dtype_size(a->type.dtype), &bytes)) ||
+        a->raw.len < bytes) {
         TD_FAIL(err, DATA_LOSS, "a StableHLO constant of shape %s has %zu bytes, wants %zu",
                 TD_SHAPE_STR(shape), a->raw.len, bytes);
     }
+    TD_TRY(td_tensor_new(t, a->type.dtype, shape, err));
     if (bits) {
         unpack_bits(&a->raw, t->data, n);
     } else if (a->type.dtype == TD_BOOL) {

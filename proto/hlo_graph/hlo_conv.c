@@ -36,11 +36,12 @@ static bool is_set(const struct td_hlo_op *op, const char *name)
 static void read_layout(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *const names[3],
                         bool space_first, int64_t *axes)
 {
+    const int rank = td_hlo_shape(op->in[0])->rank;
     int n;
     const int64_t *space = td_hlo_axes(f, op, names[1], MOST_SPACE + 2, &n);
     uint32_t seen = 0;
     const int64_t first = td_hlo_int(op, names[0], -1), last = td_hlo_int(op, names[2], -1);
-    if (f->e.rc || n < 1 || n > MOST_SPACE) {
+    if (f->e.rc || n < 1 || n > MOST_SPACE || n != rank - 2) {
         td_hlo_fail(f, TD_UNIMPLEMENTED, "%d spatial dimensions", n);
         return;
     }
@@ -202,7 +203,7 @@ static struct td_value convolve_2d(struct td_hlo_frame *f, const struct td_hlo_o
                                    const int64_t *pad)
 {
     const bool flat = c->n == 1;
-    const int64_t stride[2] = {flat ? c->stride[0] : c->stride[0], flat ? c->stride[0] : c->stride[1]};
+    const int64_t stride[2] = {c->stride[0], c->stride[flat ? 0 : 1]};
     const int64_t hole[2] = {flat ? 1 : c->filter_holes[0], c->filter_holes[flat ? 0 : 1]};
     int64_t pads[8] = {0}, strides[4], holes[4];
     bool any = false;

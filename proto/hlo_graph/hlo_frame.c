@@ -14,6 +14,8 @@
 
 #include "proto/hlo_graph/hlo_rules.h"
 
+#define MOST_NUMBER ((int64_t)1 << 40) /* in attributes: sums and small multiples of it do not overflow */
+
 void td_hlo_fail(struct td_hlo_frame *f, enum td_code code, const char *fmt, ...)
 {
     char text[400];
@@ -154,10 +156,11 @@ struct td_value td_hlo_dim(struct td_hlo_frame *f, const struct td_hlo_value *v,
 }
 
 void td_hlo_apply(struct td_hlo_frame *f, const struct td_hlo_block *b, const struct td_value *args,
-                  int n_args, struct td_value *out)
+                  int n_args, struct td_value *out, int n_out)
 {
-    if (b->n_args != n_args || b->n_ops == 0) {
-        td_hlo_fail(f, TD_INVALID_ARGUMENT, "its body takes %d arguments, wants %d", b->n_args, n_args);
+    if (b->n_args != n_args || b->n_ops == 0 || b->ops[b->n_ops - 1]->n_in != n_out) {
+        td_hlo_fail(f, TD_INVALID_ARGUMENT, "its body takes %d arguments, wants %d, and gives %d", b->n_args,
+                    n_args, n_out);
     }
     for (int i = 0; f->e.rc == TD_OK && i < n_args; i++) {
         f->made[b->args[i]->id] = (struct td_hlo_made){.part = args[i], .whole = args[i]};
@@ -235,6 +238,9 @@ const int64_t *td_hlo_ints(struct td_hlo_frame *f, const struct td_hlo_op *op, c
     int64_t *v = td_hlo_room(f, (size_t)count, sizeof *v);
     for (int i = 0; v != NULL && i < count; i++) {
         v[i] = a->kind == TD_HLO_ARRAY ? a->items[i].i : dense_int(a, i);
+        if (v[i] > MOST_NUMBER || v[i] < -MOST_NUMBER) {
+            td_hlo_fail(f, TD_UNIMPLEMENTED, "%s has %lld", name, (long long)v[i]);
+        }
     }
     *n = (int)count;
     return v;

@@ -89,10 +89,10 @@ struct td_value td_hlo_dims(struct td_hlo_frame *f, const struct td_hlo_value *v
 /* Its size along an axis, an int32. */
 struct td_value td_hlo_dim(struct td_hlo_frame *f, const struct td_hlo_value *v, int axis);
 
-/* The op's regions run now on these arguments: results of its block into out, which has room for as many as
- * it returns. Its captured values are those of this frame. */
+/* The block runs now on these arguments; it must return n_out results. What it reads from outside is this
+ * frame's. */
 void td_hlo_apply(struct td_hlo_frame *f, const struct td_hlo_block *b, const struct td_value *args,
-                  int n_args, struct td_value *out);
+                  int n_args, struct td_value *out, int n_out);
 
 /* ------------------------------------------------------------------ attributes */
 

@@ -18,9 +18,9 @@ static void open_function(struct td_hlo_frame *f, const char *name)
 {
     struct td_arena *a = f->w->lib->arena;
     f->to = td_arena_alloc(a, 1, sizeof *f->to);
-    if (f->to == NULL) {
-        f->e.rc = td_no_memory(f->w->err, sizeof *f->to, "a function");
-        f->e.err = f->w->err;
+    if (f->to == NULL) { /* the emitter around stays whole */
+        f->e =
+            (struct td_emitter){.err = f->w->err, .rc = td_no_memory(f->w->err, sizeof *f->to, "a function")};
         return;
     }
     f->to->name = f->to->def.name = name;
@@ -339,7 +339,7 @@ const char *td_hlo_region(struct td_hlo_frame *f, const struct td_hlo_op *op, in
                           const struct td_hlo_captures *c, bool hands_on)
 {
     const struct td_hlo_block *b = &op->regions[region];
-    struct td_hlo_made *outer = td_hlo_room(f, (size_t)(c->n_values + c->n_again), sizeof *outer);
+    struct td_hlo_made *outer = td_hlo_room(f, (size_t)c->n_values + (size_t)c->n_again, sizeof *outer);
     const char *name = f->e.rc ? NULL : name_region(f, op);
     if (name == NULL || f->depth >= TD_HLO_MAX_DEPTH || b->n_ops == 0) {
         td_hlo_fail(f, TD_INVALID_ARGUMENT, "its region is empty or nests too deep");

@@ -147,7 +147,7 @@ struct td_value td_hlo_last_corner(struct td_hlo_frame *f, const struct td_hlo_p
 bool td_hlo_whole_rows(const struct td_hlo_places *p)
 {
     for (int i = 0; i < p->rank; i++) {
-        if (p->mapped[i] ? p->size[i] != 1 : !p->full[i]) {
+        if (p->mapped[i] ? p->size[i] != 1 : !p->full[i] || p->inserted[i]) {
             return false;
         }
     }
@@ -239,7 +239,7 @@ static bool takes_rows(const struct td_hlo_places *p)
         }
     }
     for (int i = p->n_batching; i < p->rank; i++) {
-        if (i != p->map[0] && !p->full[i]) {
+        if (i != p->map[0] && (!p->full[i] || p->inserted[i])) {
             return false;
         }
     }

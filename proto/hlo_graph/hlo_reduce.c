@@ -110,7 +110,7 @@ static void join(struct td_hlo_frame *f, const struct td_hlo_op *op, struct td_v
     while (f->e.rc == TD_OK && size > 1) {
         const int64_t half = size / 2;
         split(f, x, n, half, args);
-        td_hlo_apply(f, &op->regions[0], args, 2 * n, made);
+        td_hlo_apply(f, &op->regions[0], args, 2 * n, made, n);
         for (int i = 0; f->e.rc == TD_OK && i < n; i++) {
             const struct td_value both[2] = {made[i], td_hlo_cut(f, x[i], 0, size - 1, size, 1)};
             x[i] = size % 2 == 0 ? made[i] : td_hlo_concat(f, both, 2, 0);
@@ -165,7 +165,7 @@ static void by_body(struct td_hlo_frame *f, const struct td_hlo_op *op, const in
     for (int i = 0; f->e.rc == TD_OK && i < n; i++) {
         x[i] = td_hlo_in(f, op, n + i);
     }
-    td_hlo_apply(f, &op->regions[0], x, 2 * n, made);
+    td_hlo_apply(f, &op->regions[0], x, 2 * n, made, n);
     for (int i = 0; f->e.rc == TD_OK && i < n; i++) {
         td_hlo_put(f, op, i, made[i]);
     }
@@ -207,7 +207,7 @@ void td_hlo_map(struct td_hlo_frame *f, const struct td_hlo_op *op)
         x[i] = td_hlo_in(f, op, i);
     }
     if (f->e.rc == TD_OK) {
-        td_hlo_apply(f, &op->regions[0], x, op->n_in, y);
+        td_hlo_apply(f, &op->regions[0], x, op->n_in, y, 1);
         td_hlo_put(f, op, 0, y[0]);
     }
 }

@@ -35,7 +35,8 @@ static bool read_windows(struct td_hlo_frame *f, const struct td_hlo_op *op, str
     for (int i = 0; f->e.rc == TD_OK && i < w->rank; i++) {
         w->low[i] = pad[2 * i];
         w->high[i] = pad[2 * i + 1];
-        if (w->size[i] < 1 || w->stride[i] < 1 || w->holes[i] < 1 || w->between[i] < 1) {
+        if (w->size[i] < 1 || w->stride[i] < 1 || w->holes[i] < 1 || w->between[i] < 1 ||
+            w->size[i] > INT32_MAX || w->stride[i] > INT32_MAX || w->holes[i] > INT32_MAX) {
             td_hlo_fail(f, TD_INVALID_ARGUMENT, "sizes, strides and dilations of windows begin at 1");
         }
     }
@@ -170,7 +171,7 @@ static struct td_value joined(struct td_hlo_frame *f, const struct td_hlo_op *op
     if (r != NULL) {
         return td_hlo_2(f, r->two, x, y);
     }
-    td_hlo_apply(f, &op->regions[0], (const struct td_value[]){x, y}, 2, out);
+    td_hlo_apply(f, &op->regions[0], (const struct td_value[]){x, y}, 2, out, 1);
     return out[0];
 }
 
@@ -180,7 +181,7 @@ static struct td_value along_axis(struct td_hlo_frame *f, const struct td_hlo_op
 {
     const int64_t made = td_hlo_shape(op->out[0])->dim[axis], step = w->stride[axis];
     struct td_value sum = td_no_value;
-    if (made < 0 || w->size[axis] > TD_HLO_MAX_UNROLL) {
+    if (made < 0 || made > INT32_MAX || w->size[axis] > TD_HLO_MAX_UNROLL) {
         td_hlo_fail(f, TD_UNIMPLEMENTED, "windows of %lld along axis %d", (long long)w->size[axis], axis);
     }
     for (int64_t i = 0; f->e.rc == TD_OK && i < w->size[axis]; i++) {

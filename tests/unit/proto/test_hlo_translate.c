@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 
+#include "core/base/mem.h"
 #include "kernels/ops.h"
 #include "proto/bytes/file.h"
 #include "proto/model/saved_model.h"
@@ -104,6 +105,34 @@ TEST(changed_bytes_are_an_error_or_another_function)
     td_op_table_free(ops);
 }
 
+static void check_memory(const char *name, char *p, size_t n)
+{
+    enum td_code rc = TD_RESOURCE_EXHAUSTED;
+    (void)name;
+    for (long at = 1; rc != TD_OK; at++) {
+        struct td_err e = {0};
+        struct td_arena *a = td_arena_new(LIMIT), *scratch = td_arena_new(LIMIT);
+        struct td_library lib = {.arena = a};
+        struct td_hlo_module m;
+        struct td_function *made;
+        const struct td_hlo_opts opts = {.prefix = "hlo", .ops = ops};
+        CHECK_OK(td_hlo_read(scratch, (struct td_bytes){p, n}, &m, &e));
+        td_mem_fail_at(at);
+        rc = td_hlo_translate(&m, &opts, &lib, &made, &e);
+        td_mem_fail_at(0);
+        CHECK(rc == TD_OK || rc == TD_RESOURCE_EXHAUSTED);
+        td_arena_free(scratch);
+        td_arena_free(a);
+    }
+}
+
+TEST(lack_of_memory_is_an_error)
+{
+    open_ops();
+    with_artifacts(check_memory);
+    td_op_table_free(ops);
+}
+
 static int count_calls(const struct td_graph *g)
 {
     int n = 0;
@@ -134,4 +163,4 @@ TEST(nodes_of_a_model_become_calls)
 }
 
 TEST_MAIN(RUN(artifacts_become_functions) RUN(changed_bytes_are_an_error_or_another_function)
-              RUN(nodes_of_a_model_become_calls))
+              RUN(lack_of_memory_is_an_error) RUN(nodes_of_a_model_become_calls))
