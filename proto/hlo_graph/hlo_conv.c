@@ -143,13 +143,18 @@ static void groups_to_features(struct td_hlo_frame *f, const struct td_hlo_op *o
 {
     const struct td_shape *x = td_hlo_shape(op->in[0]);
     int64_t apart[MOST_SPACE + 3], perm[MOST_SPACE + 3], together[MOST_SPACE + 2];
-    if (!td_shape_known(x) || x->dim[c->image[0]] % c->groups != 0 ||
-        !td_i64_mul(c->features, c->groups, &c->features)) {
+    int unknown = 0; /* one, a reshape tells from the others */
+    for (int i = 0; i < c->n + 2; i++) {
+        unknown += x->dim[i] < 0;
+    }
+    const int64_t batch = x->dim[c->image[0]];
+    if (unknown > 1 || batch < 0 || batch % c->groups != 0 ||
+        (c->features >= 0 && !td_i64_mul(c->features, c->groups, &c->features))) {
         td_hlo_fail(f, TD_UNIMPLEMENTED, "groups of a batch of unknown size");
         return;
     }
     apart[0] = c->groups;
-    apart[1] = together[0] = x->dim[c->image[0]] / c->groups;
+    apart[1] = together[0] = batch / c->groups;
     for (int i = 1; i < c->n + 2; i++) {
         apart[1 + i] = together[i] = x->dim[c->image[i]];
     }
