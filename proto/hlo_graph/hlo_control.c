@@ -6,6 +6,8 @@
  *   call       PartitionedCall; of a short function: what it does
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "proto/hlo_graph/hlo_control.h"
+
 #include "proto/hlo_graph/hlo_function.h"
 #include "proto/hlo_graph/hlo_rules.h"
 

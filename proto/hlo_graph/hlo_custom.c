@@ -10,6 +10,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include "proto/hlo_graph/hlo_control.h"
 #include "proto/hlo_graph/hlo_function.h"
 #include "proto/hlo_graph/hlo_rules.h"
 

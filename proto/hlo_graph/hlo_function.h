@@ -27,10 +27,6 @@ const char *td_hlo_region(struct td_hlo_frame *f, const struct td_hlo_op *op, in
 int td_hlo_function_index(const struct td_hlo_whole_module *w, const char *name, size_t len);
 /* The function of the module's function of that name, made at the first call. NULL after an error. */
 const struct td_function *td_hlo_called(struct td_hlo_frame *f, const char *name, size_t len);
-/* Calls the function, or that of the module's which the attribute names, on the op's operands. */
-void td_hlo_call_function(struct td_hlo_frame *f, const struct td_hlo_op *op,
-                          const struct td_function *called);
-void td_hlo_call_named(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *attr);
 /* The function, of the whole module, that is called by no other. */
 TD_MUST enum td_code td_hlo_function(struct td_hlo_whole_module *w, int index, int depth,
                                      struct td_function **out, struct td_err *err);

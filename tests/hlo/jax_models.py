@@ -2,7 +2,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import tensorflow as tf
 from jax import lax
+from jax.experimental import jax2tf
 
 from jax_functions import f32, i32, row
 
@@ -85,6 +87,12 @@ def beam(logits):
     return lax.scan(step, (jnp.zeros(3), jnp.arange(3)), logits)
 
 
+def through_tensorflow(x):
+    sine = jax2tf.call_tf(lambda v: tf.sin(v) + 1, call_tf_graph=True, output_shape_dtype=jax.ShapeDtypeStruct((3,), np.float32))
+    return jnp.cos(sine(x * 2))
+
+
+row("model_through_tensorflow", through_tensorflow, f32(3))
 row("model_mlp", mlp, f32(4, 16), wrt=["x0"])
 row("model_mlp_poly", mlp, f32(4, 16), poly=["b, 16"], again=[(f32(9, 16),)], wrt=["x0"])
 row("model_cnn", cnn, f32(2, 16, 16, 3), rtol=1e-3, atol=1e-4, wrt=["x0"])
