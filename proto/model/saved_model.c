@@ -6,7 +6,7 @@
  * scanning, and the chosen one is taken apart: the graph is read where it lies (proto/model/graph_pb.h), the
  * object graph is copied as it is, and the rest, which is small, is put together again and unpacked as a
  * message (proto/schema/loader.proto). From that come tags, signatures (proto/model/signature_pb.c), assets,
- * saver and init op. At last the graph is resolved.
+ * saver and init op. At last the graph is resolved, and StableHLO modules in it become functions.
  *
  * The arena is bounded by the size of the file, constants by theirs; names of assets must stay inside the
  * assets folder.
@@ -24,6 +24,7 @@
 
 #include "core/base/mem.h"
 #include "proto/bytes/file.h"
+#include "proto/model/call_module.h"
 #include "proto/model/custom_gradient.h"
 #include "proto/model/graph_pb.h"
 #include "proto/pb/guard.h"
@@ -494,6 +495,9 @@ static enum td_code parse_model(struct loader *l, const struct td_op_table *ops,
     enum td_code rc = build_model(l, err);
     if (rc == TD_OK) {
         rc = td_graph_resolve(l->m->graph, l->m->lib, ops, err);
+    }
+    if (rc == TD_OK) {
+        rc = td_call_modules(l->m->graph, l->m->lib, ops, err);
     }
     if (rc) {
         td_saved_model_free(l->m);
