@@ -18,6 +18,7 @@
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/fused/fused_stage.h"
 #include "kernels/ops.h"
 #include "kernels/math/math_complex_grad.h"
 #include "kernels/cpu/vecmath.h"
@@ -300,6 +301,24 @@ static struct td_value simplify_cast(struct td_emitter *e, const struct td_node 
     return td_attr_type(n, "SrcT") == td_attr_type(n, "DstT") ? n->in[0] : td_no_value;
 }
 
+/* ------------------------------------------------------------------ floats as half holds them */
+
+static void round_half(const void *x, void *y, int64_t n)
+{
+    td_half rounded[BLOCK];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int64_t m = n - i < BLOCK ? n - i : BLOCK;
+        td_downcast_elems(rounded, (const float *)x + i, TD_HALF, m);
+        td_upcast_elems((float *)y + i, rounded, TD_HALF, m);
+    }
+}
+
+static enum td_code round_half_run(struct td_call *c, struct td_err *err)
+{
+    static td_unary_fn *const loops[TD_DTYPE_END] = {[TD_FLOAT] = round_half};
+    return td_unary_run(c, loops, err);
+}
+
 const struct td_op td_ops_math_cast[] = {
     {.name = "Cast",
      .role = TD_ROLE_CAST,
@@ -314,5 +333,13 @@ const struct td_op td_ops_math_cast[] = {
          (const struct td_kernel[]){
              {.name = "math_cast.cpu", .device = TD_CPU, .refuse = refuse_objects, .run = cast_run},
              {.name = NULL}}},
+    {.name = "_RoundHalf",
+     .role = TD_ROLE_ROUND_HALF,
+     .flags = TD_OP_ELEMENTWISE,
+     .sig = "(x:float) -> (y:float)",
+     .infer = td_infer_same,
+     .fuse = {.stage = TD_STAGE_ONE(round_half)},
+     .kernels = TD_KERNEL("round_half.cpu", round_half_run),
+     .grad_missing = "made by the compiler, after gradients"},
     {.name = NULL},
 };

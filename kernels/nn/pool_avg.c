@@ -173,6 +173,7 @@ static bool avg_grad_rows(struct td_batchable_step *s)
 const struct td_op td_ops_pool_avg[] = {
     {.name = "AvgPool",
      .sig = "(value:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_2D "T:type}",
+     .halves = TD_HALVES_ROUND,
      .flags = TD_OP_HEAVY,
      .channels = &td_pool_channels,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
