@@ -17,6 +17,7 @@
 #include "core/batchable/batchable_rule.h"
 #include "kernels/nn/conv_grad.h"
 #include "kernels/nn/conv_panels.h"
+#include "kernels/nn/conv_repeat.h"
 #include "kernels/nn/conv_spec.h"
 #include "kernels/dense/dnnl.h"
 #include "kernels/dense/dnnl_filter.h"
@@ -26,8 +27,8 @@
 #include "kernels/cpu/upcast.h"
 #include "kernels/dense/winograd.h"
 
-/* in tiles; in panels; packed, in float or in bfloat16; patches times the filter; loops */
-enum body { BODY_WINOGRAD, BODY_PANELS, BODY_DNNL, BODY_NATIVE, BODY_BLAS, BODY_PLAIN };
+/* in tiles; in panels; of repeated channels; packed, in float or in bfloat16; patches times the filter; loops */
+enum body { BODY_WINOGRAD, BODY_PANELS, BODY_REPEAT, BODY_DNNL, BODY_NATIVE, BODY_BLAS, BODY_PLAIN };
 
 /* A row's run: what goes in the direction `kind`, by a body. */
 #define RUN(kind, name, body)                                                                                \
@@ -179,6 +180,8 @@ static enum td_code forward(struct td_call *c, enum body body, struct td_err *er
         TD_TRY(td_winograd_run(c->state, c, x, c->in[1], to, err));
     } else if (body == BODY_PANELS) {
         TD_TRY(td_conv_panels_run(c->state, c, &g, x, c->in[1], to, err));
+    } else if (body == BODY_REPEAT) {
+        TD_TRY(td_conv_repeat_run(c->state, c, &g, x, c->in[1], to, err));
     } else if (body == BODY_DNNL || body == BODY_NATIVE) {
         TD_TRY(td_dnnl_run(c->state, c, x, c->in[1], to, err));
     } else if (body == BODY_BLAS) {
@@ -193,6 +196,7 @@ static enum td_code forward(struct td_call *c, enum body body, struct td_err *er
 
 RUN(forward, winograd, BODY_WINOGRAD)
 RUN(forward, panels, BODY_PANELS)
+RUN(forward, repeat, BODY_REPEAT)
 RUN(forward, dnnl, BODY_DNNL)
 RUN(forward, native, BODY_NATIVE)
 RUN(forward, blas, BODY_BLAS)
@@ -244,6 +248,12 @@ static enum td_code prepare_forward_panels(const struct td_kernel_query *q, stru
                                            struct td_err *err)
 {
     return prepare_own(q, td_conv_panels_offer, o, err);
+}
+
+static enum td_code prepare_forward_repeat(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                           struct td_err *err)
+{
+    return prepare_own(q, td_conv_repeat_offer, o, err);
 }
 
 /* With rounded operands, where the model asks for it. */
@@ -438,6 +448,18 @@ static bool conv_back_rows(struct td_batchable_step *s)
     {                                                                                                        \
         LOW(kname) ROWS(kname, forward, td_dnnl_free, plain)                                                 \
     }
+#define FORWARD_DEPTHWISE(kname, plain)                                                                      \
+    (const struct td_kernel[])                                                                               \
+    {                                                                                                        \
+        LOW(kname){.name = kname ".dnnl_repeat",                                                             \
+                   .library = TD_LIB_DNNL,                                                                   \
+                   .types = TYPES(TD_BIT(TD_FLOAT)),                                                         \
+                   .competes = true,                                                                         \
+                   .prepare = prepare_forward_repeat,                                                        \
+                   .release = td_dnnl_free,                                                                  \
+                   .run = forward_repeat},                                                                   \
+            ROWS(kname, forward, td_dnnl_free, plain)                                                        \
+    }
 #define FORWARD_2D(kname, plain)                                                                             \
     (const struct td_kernel[])                                                                               \
     {                                                                                                        \
@@ -514,7 +536,7 @@ const struct td_op td_ops_conv[] = {
      .stride = &td_conv_stride,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = td_conv_forward_infer,
-     .kernels = FORWARD("depthwise_conv2d", TD_SET_FLOATS),
+     .kernels = FORWARD_DEPTHWISE("depthwise_conv2d", TD_SET_FLOATS),
      .grad = td_conv_grad},
     {.name = "DepthwiseConv2dNativeBackpropInput",
      .sig = "(input_sizes:int32, filter:T, out_backprop:T) -> (output:T) " ATTRS_DEPTHWISE,
