@@ -16,6 +16,7 @@
 
 #include "core/batchable/batchable_rule.h"
 #include "kernels/nn/conv_grad.h"
+#include "kernels/nn/conv_layout.h"
 #include "kernels/nn/conv_panels.h"
 #include "kernels/nn/conv_repeat.h"
 #include "kernels/nn/conv_spec.h"
@@ -28,7 +29,16 @@
 #include "kernels/dense/winograd.h"
 
 /* in tiles; in panels; of repeated channels; packed, in float or in bfloat16; patches times the filter; loops */
-enum body { BODY_WINOGRAD, BODY_PANELS, BODY_REPEAT, BODY_DNNL, BODY_NATIVE, BODY_BLAS, BODY_PLAIN };
+enum body {
+    BODY_WINOGRAD,
+    BODY_PANELS,
+    BODY_REPEAT,
+    BODY_DNNL,
+    BODY_NATIVE,
+    BODY_PATCHES,
+    BODY_BLAS,
+    BODY_PLAIN
+};
 
 /* A row's run: what goes in the direction `kind`, by a body. */
 #define RUN(kind, name, body)                                                                                \
@@ -45,82 +55,13 @@ static enum td_dtype arithmetic(enum body body, enum td_dtype t)
     return body != BODY_NATIVE && (t == TD_HALF || t == TD_BFLOAT16) ? TD_FLOAT : t;
 }
 
-/* Cells of an activation: channels, and all spatial positions of one image. */
-struct image {
-    int64_t batch, cells, channels;
-};
-
-/* t's elements in the arithmetic type, channels last. */
-static enum td_code bring(struct td_call *c, enum td_dtype type, const struct td_tensor *t, struct image im,
-                          const void **out, struct td_err *err)
+static struct td_conv_image input_image(const struct td_conv *g)
 {
-    const void *data = t->data;
-    if (type != t->dtype) {
-        const float *f;
-        TD_TRY(td_upcast(c, t, &f, err));
-        data = f;
-    }
-    if (td_conv_layout(c->node).channels_first && td_tensor_count(t) > 0) {
-        void *transposed;
-        TD_TRY(td_scratch(c, (size_t)td_tensor_count(t) * td_dtype_size(type), &transposed, err));
-        td_layout_swap(transposed, data, im.batch, im.channels, im.cells, td_dtype_size(type));
-        data = transposed;
-    }
-    *out = data;
-    return TD_OK;
+    return (struct td_conv_image){g->batch, td_conv_in_cells(g), g->ic};
 }
-
-/* Where the loops write output t: its own bytes when type and layout allow it. */
-static enum td_code room(struct td_call *c, enum td_dtype type, const struct td_tensor *t, void **out,
-                         struct td_err *err)
+static struct td_conv_image output_image(const struct td_conv *g)
 {
-    *out = t->data;
-    if (type == t->dtype && !td_conv_layout(c->node).channels_first) {
-        return TD_OK;
-    }
-    return td_scratch(c, (size_t)td_tensor_count(t) * td_dtype_size(type), out, err);
-}
-
-static enum td_code deliver(struct td_call *c, enum td_dtype type, struct td_tensor *t, struct image im,
-                            void *from, struct td_err *err)
-{
-    if (from == t->data || td_tensor_count(t) == 0) {
-        return TD_OK;
-    }
-    void *transposed = from;
-    if (td_conv_layout(c->node).channels_first) {
-        transposed = t->data;
-        if (type != t->dtype) {
-            TD_TRY(td_scratch(c, (size_t)td_tensor_count(t) * td_dtype_size(type), &transposed, err));
-        }
-        td_layout_swap(transposed, from, im.batch, im.cells, im.channels, td_dtype_size(type));
-    }
-    if (type != t->dtype) {
-        td_downcast(t, transposed);
-    }
-    return TD_OK;
-}
-
-static enum td_code filter_of(struct td_call *c, enum td_dtype type, const struct td_tensor *t,
-                              const void **out, struct td_err *err)
-{
-    *out = t->data;
-    if (type == t->dtype) {
-        return TD_OK;
-    }
-    const float *f;
-    TD_TRY(td_upcast(c, t, &f, err));
-    *out = f;
-    return TD_OK;
-}
-
-static struct image input_image(const struct td_conv *g)
-{
-    return (struct image){g->batch, td_conv_in_cells(g), g->ic};
-}
-static struct image output_image(const struct td_conv *g)
-{
-    return (struct image){g->batch, td_conv_out_cells(g), g->oc};
+    return (struct td_conv_image){g->batch, td_conv_out_cells(g), g->oc};
 }
 
 #define EMPTY "a tensor has no elements"
@@ -174,8 +115,8 @@ static enum td_code forward(struct td_call *c, enum body body, struct td_err *er
     const void *x, *w;
     void *to;
     const enum td_dtype type = arithmetic(body, y->dtype);
-    TD_TRY(bring(c, type, c->in[0], input_image(&g), &x, err));
-    TD_TRY(room(c, type, y, &to, err));
+    TD_TRY(td_conv_bring(c, type, c->in[0], input_image(&g), &x, err));
+    TD_TRY(td_conv_room(c, type, y, &to, err));
     if (body == BODY_WINOGRAD) {
         TD_TRY(td_winograd_run(c->state, c, x, c->in[1], to, err));
     } else if (body == BODY_PANELS) {
@@ -185,13 +126,13 @@ static enum td_code forward(struct td_call *c, enum body body, struct td_err *er
     } else if (body == BODY_DNNL || body == BODY_NATIVE) {
         TD_TRY(td_dnnl_run(c->state, c, x, c->in[1], to, err));
     } else if (body == BODY_BLAS) {
-        TD_TRY(filter_of(c, type, c->in[1], &w, err));
+        TD_TRY(td_conv_filter_as(c, type, c->in[1], &w, err));
         TD_TRY(td_conv_forward_gemm(c, &g, x, w, to, err));
     } else {
-        TD_TRY(filter_of(c, type, c->in[1], &w, err));
+        TD_TRY(td_conv_filter_as(c, type, c->in[1], &w, err));
         td_conv_forward(type, &g, x, w, to);
     }
-    return deliver(c, type, y, output_image(&g), to, err);
+    return td_conv_deliver(c, type, y, output_image(&g), to, err);
 }
 
 RUN(forward, winograd, BODY_WINOGRAD)
@@ -282,23 +223,26 @@ static enum td_code input_grad(struct td_call *c, enum body body, struct td_err 
     const void *dy, *w;
     void *to;
     const enum td_dtype type = arithmetic(body, dx->dtype);
-    TD_TRY(bring(c, type, c->in[2], output_image(&g), &dy, err));
-    TD_TRY(room(c, type, dx, &to, err));
+    TD_TRY(td_conv_bring(c, type, c->in[2], output_image(&g), &dy, err));
+    TD_TRY(td_conv_room(c, type, dx, &to, err));
     if (body == BODY_DNNL || body == BODY_NATIVE) {
         TD_TRY(td_dnnl_run(c->state, c, dy, c->in[1], to, err));
-        return deliver(c, type, dx, input_image(&g), to, err);
+        return td_conv_deliver(c, type, dx, input_image(&g), to, err);
     }
-    TD_TRY(filter_of(c, type, c->in[1], &w, err));
-    if (body == BODY_BLAS) {
+    TD_TRY(td_conv_filter_as(c, type, c->in[1], &w, err));
+    if (body == BODY_PATCHES) {
+        TD_TRY(td_conv_input_grad_patches(c, &g, w, dy, to, err));
+    } else if (body == BODY_BLAS) {
         TD_TRY(td_conv_input_grad_gemm(c, &g, w, dy, to, err));
     } else {
         td_conv_input_grad(type, &g, w, dy, to);
     }
-    return deliver(c, type, dx, input_image(&g), to, err);
+    return td_conv_deliver(c, type, dx, input_image(&g), to, err);
 }
 
 RUN(input_grad, dnnl, BODY_DNNL)
 RUN(input_grad, native, BODY_NATIVE)
+RUN(input_grad, patches, BODY_PATCHES)
 RUN(input_grad, blas, BODY_BLAS)
 RUN(input_grad, plain, BODY_PLAIN)
 
@@ -323,6 +267,20 @@ static enum td_code prepare_input_grad_native(const struct td_kernel_query *q, s
     return o->refusal != NULL ? TD_OK : offer_input_grad(q, TD_BFLOAT16_NATIVE, o, err);
 }
 
+static enum td_code prepare_input_grad_patches(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                               struct td_err *err)
+{
+    enum { FEW_CHANNELS = 3, LEAST_SUM = 16 };
+    struct td_conv g;
+    TD_TRY(spec_of(q, &g, err));
+    const bool pays = g.ic <= FEW_CHANNELS && g.oc >= LEAST_SUM && !td_conv_is_pointwise(&g);
+    o->refusal = blas_refusal(&g);
+    if (o->refusal == NULL && !pays && q->target.trial_ns == 0) {
+        o->refusal = "oneDNN's convolution is as fast";
+    }
+    return TD_OK;
+}
+
 /* ------------------------------------------------------------------ towards the filter */
 
 static enum td_code filter_grad(struct td_call *c, enum body body, struct td_err *err)
@@ -335,8 +293,8 @@ static enum td_code filter_grad(struct td_call *c, enum body body, struct td_err
     void *to = dw->data;
     const enum td_dtype type = arithmetic(body, dw->dtype);
     const enum td_dtype sums = arithmetic(BODY_DNNL, dw->dtype); /* a native one adds up floats, too */
-    TD_TRY(bring(c, type, c->in[0], input_image(&g), &x, err));
-    TD_TRY(bring(c, type, c->in[2], output_image(&g), &dy, err));
+    TD_TRY(td_conv_bring(c, type, c->in[0], input_image(&g), &x, err));
+    TD_TRY(td_conv_bring(c, type, c->in[2], output_image(&g), &dy, err));
     if (sums != dw->dtype) {
         TD_TRY(td_scratch(c, (size_t)td_tensor_count(dw) * td_dtype_size(sums), &to, err));
     }
@@ -470,7 +428,13 @@ static bool conv_back_rows(struct td_batchable_step *s)
 #define INPUT_GRAD(kname, plain)                                                                             \
     (const struct td_kernel[])                                                                               \
     {                                                                                                        \
-        ROWS(kname, input_grad, td_dnnl_free, plain)                                                         \
+        {.name = kname ".dnnl_patches",                                                                      \
+         .library = TD_LIB_DNNL,                                                                             \
+         .types = TYPES(TD_BIT(TD_FLOAT)),                                                                   \
+         .competes = true,                                                                                   \
+         .prepare = prepare_input_grad_patches,                                                              \
+         .run = input_grad_patches},                                                                         \
+            ROWS(kname, input_grad, td_dnnl_free, plain)                                                     \
     }
 #define FILTER_GRAD(kname)                                                                                   \
     (const struct td_kernel[])                                                                               \

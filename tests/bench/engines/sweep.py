@@ -58,10 +58,17 @@ def rows_of(args, suite):
             yield name, rows, folder, onnx if converted else "-", case
 
 
+class Bounded(turns.Call):
+    """One that may wait for ever: for room in a queue."""
+
+    def command(self, engine):
+        return ["timeout", "30", *super().command(engine)]
+
+
 def timed(args, row):
     """(ratio to the best peer or None, cells)"""
     name, rows, *files = row
-    call = turns.Call(types.SimpleNamespace(build=args.build, python=args.python, seconds=args.seconds), (name, "1", *files), args.threads)
+    call = Bounded(types.SimpleNamespace(build=args.build, python=args.python, seconds=args.seconds), (name, "1", *files), args.threads)
     engines = [e for e in args.engines if e != "openvino" or files[1] != "-"]   # which, as ONNX Runtime, is given a model's first signature
     best = turns.in_turn(call, engines, args.rounds)
     peers = [best[e][3] for e in best if e != "tensord" and (e == "tensorflow" or call.agrees(e))]
