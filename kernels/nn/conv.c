@@ -28,7 +28,8 @@
 #include "kernels/cpu/upcast.h"
 #include "kernels/dense/winograd.h"
 
-/* in tiles; in panels; of repeated channels; packed, in float or in bfloat16; patches times the filter; loops */
+/* in tiles; in panels; of repeated channels; packed, in float or in bfloat16; patches times the filter, by
+ * oneDNN or OpenBLAS; loops */
 enum body {
     BODY_WINOGRAD,
     BODY_PANELS,
