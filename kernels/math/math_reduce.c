@@ -541,11 +541,11 @@ static bool rows_of_sum_to(struct td_batchable_step *s)
 
 const struct td_op td_ops_math_reduce[] = {
     ROW("Sum", sum, TD_SET_NUMBERS, td_sum_grad, TD_HALVES_ROUND, SIZES(td_affine_add)),
-    ROW("Mean", mean, TD_SET_NUMBERS, td_mean_grad, TD_HALVES_ROUND, ),
-    ROW("Prod", prod, TD_SET_NUMBERS, td_prod_grad, TD_HALVES_ROUND, SIZES(td_affine_mul)),
+    ROW("Mean", mean, TD_SET_NUMBERS, td_mean_grad, TD_HALVES_NOT, ),
+    ROW("Prod", prod, TD_SET_NUMBERS, td_prod_grad, TD_HALVES_NOT, SIZES(td_affine_mul)),
     ROW("Max", max, TD_SET_REALS, td_extreme_grad, TD_HALVES_KEEP, SIZES(td_affine_max)),
     ROW("Min", min, TD_SET_REALS, td_extreme_grad, TD_HALVES_KEEP, SIZES(td_affine_min)),
-    ROW("EuclideanNorm", norm, TD_SET_NUMBERS, td_norm_grad, TD_HALVES_ROUND, ),
+    ROW("EuclideanNorm", norm, TD_SET_NUMBERS, td_norm_grad, TD_HALVES_NOT, ),
     ROW_BOOL("All", all),
     ROW_BOOL("Any", any),
     {.name = "_SumTo",
