@@ -1,11 +1,11 @@
 /* kernels/cpu/strided.c - strided copies by element size.
  *
- * The loops are first simplified: those of size 1 go, neighbours that are one run in both views merge.
- * What is left ends in one of four inner loops: a run (memcpy), short runs in a row (a call each would take
- * longer than what it copies), a line (strides of its own; stride 0 repeats), or, when the source's unit stride
- * belongs to another loop than the destination's, a tiled 2-D transposition. Only the size of an element matters, except for counted
- * objects, which go through td_elems_copy one by one. Long ones are cut short when the work at hand is over
- * (core/base/work.h).
+ * The loops are first simplified: those of size 1 go, neighbours that are one run in both views merge. What
+ * is left ends in one of four inner loops: a run (memcpy), short runs in a row (a call each would take longer
+ * than what it copies), a line (strides of its own; stride 0 repeats), or, when the source's unit stride
+ * belongs to another loop than the destination's, a tiled 2-D transposition. Only the size of an element
+ * matters, except for counted objects, which go through td_elems_copy one by one. Long ones are cut short
+ * when the work at hand is over (core/base/work.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/strided.h"
@@ -204,16 +204,17 @@ static void transpose(size_t size, void *dst, int64_t ds, const void *src, int64
     }
 }
 
-/* Runs of `bytes`, so many bytes apart: in pieces of 16, 8 or 4 bytes, the last of which overlaps the one before. */
-#define RUNS(piece)                                                                                          \
-    static void runs_##piece(char *restrict dst, int64_t ds, const char *restrict src, int64_t ss,           \
-                             int64_t n, int64_t bytes)                                                       \
+/* Runs of `bytes`, so many bytes apart: in parts of 16, 8 or 4 bytes, the last of which overlaps the one
+ * before. */
+#define RUNS(part)                                                                                           \
+    static void runs_##part(char *restrict dst, int64_t ds, const char *restrict src, int64_t ss, int64_t n, \
+                            int64_t bytes)                                                                   \
     {                                                                                                        \
         for (int64_t k = 0; k < n; k++, dst += ds, src += ss) {                                              \
-            for (int64_t i = 0; i + (piece) <= bytes; i += (piece)) {                                        \
-                memcpy(dst + i, src + i, piece);                                                             \
+            for (int64_t i = 0; i + (part) <= bytes; i += (part)) {                                          \
+                memcpy(dst + i, src + i, part);                                                              \
             }                                                                                                \
-            memcpy(dst + bytes - (piece), src + bytes - (piece), piece);                                     \
+            memcpy(dst + bytes - (part), src + bytes - (part), part);                                        \
         }                                                                                                    \
     }
 RUNS(16)
