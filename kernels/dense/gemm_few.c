@@ -124,6 +124,33 @@ static void start(const struct td_gemm *g, float *c, int64_t n)
     }
 }
 
+/* n zeros, or n of from; whole vectors of them. A call, or the instruction that gcc puts in its place, takes longer
+ * than a short row. */
+TD_INLINE void begin_sums(float *restrict to, const float *from, int64_t n)
+{
+    int64_t j = 0;
+    for (; from != NULL && j + V <= n; j += V) {
+        *(vec *)(to + j) = *(const vec *)(from + j);
+    }
+    for (; from != NULL && j < n; j++) {
+        to[j] = from[j];
+    }
+    for (; from == NULL && j < n; j += V) {
+        *(vec *)(to + j) = (vec){0};
+    }
+}
+
+TD_INLINE void end_sums(float *restrict to, const float *from, int64_t n)
+{
+    int64_t j = 0;
+    for (; j + V <= n; j += V) {
+        *(vec *)(to + j) = *(const vec *)(from + j);
+    }
+    for (; j < n; j++) {
+        to[j] = from[j];
+    }
+}
+
 /* Up to ROWS rows, from row `first`. */
 static void few_rows(const struct td_gemm *g, int64_t first, int64_t rows)
 {
@@ -132,17 +159,12 @@ static void few_rows(const struct td_gemm *g, int64_t first, int64_t rows)
     float *c = (float *)g->c + first * g->ldc;
     for (int64_t j = 0; j < g->n; j += STRIP) {
         int64_t n = g->n - j < STRIP ? g->n - j : STRIP;
-        size_t bytes = (size_t)n * sizeof(float);
         for (int64_t i = 0; i < rows; i++) {
-            if (g->add) {
-                memcpy(sums + i * ROOM, c + i * g->ldc + j, bytes);
-            } else {
-                memset(sums + i * ROOM, 0, bytes);
-            }
+            begin_sums(sums + i * ROOM, g->add ? c + i * g->ldc + j : NULL, n);
         }
         add_products(rows, g->k, n, (struct strided){a, g->lda}, (struct strided){b + j, g->ldb}, sums, ROOM);
         for (int64_t i = 0; i < rows; i++) {
-            memcpy(c + i * g->ldc + j, sums + i * ROOM, bytes);
+            end_sums(c + i * g->ldc + j, sums + i * ROOM, n);
         }
     }
 }
