@@ -158,6 +158,11 @@ TD_INLINE int32_t i32_of_float(float v)
     return v >= -0x1p31f && v < 0x1p31f ? (int32_t)v : INT32_MIN;
 }
 
+TD_INLINE int64_t i64_of_float(float v)
+{
+    return v >= -0x1p63f && v < 0x1p63f ? (int64_t)v : INT64_MIN;
+}
+
 TD_UNARY_LOOP(TD_CLONES, f32_to_i32, float, int32_t, i32_of_float)
 TD_UNARY_LOOP(TD_CLONES, f32_to_i16, float, int16_t, (int16_t)i32_of_float)
 TD_UNARY_LOOP(TD_CLONES, f32_to_u16, float, uint16_t, (uint16_t)i32_of_float)
@@ -171,6 +176,15 @@ TD_UNARY_LOOP(TD_CLONES, i32_to_i64, int32_t, int64_t, TD_AS_IS)
 TD_UNARY_LOOP(TD_CLONES, i64_to_i32, int64_t, int32_t, TD_AS_IS)
 TD_UNARY_LOOP(TD_CLONES, u8_to_f32, uint8_t, float, TD_AS_IS)
 TD_UNARY_LOOP(TD_CLONES, u8_to_i32, uint8_t, int32_t, TD_AS_IS)
+TD_UNARY_LOOP(TD_CLONES, u8_to_i64, uint8_t, int64_t, TD_AS_IS)
+TD_UNARY_LOOP(TD_CLONES, f32_to_i64, float, int64_t, i64_of_float)
+TD_UNARY_LOOP(TD_CLONES, f64_to_i64, double, int64_t, i64_of)
+TD_UNARY_LOOP(TD_CLONES, f64_to_i32, double, int32_t, i32_of)
+TD_UNARY_LOOP(TD_CLONES, i64_to_f64, int64_t, double, TD_AS_IS)
+TD_UNARY_LOOP(TD_CLONES, i32_to_f64, int32_t, double, TD_AS_IS)
+TD_UNARY_LOOP(TD_CLONES, f32_to_bool, float, td_bool, is_true)
+TD_UNARY_LOOP(TD_CLONES, i32_to_bool, int32_t, td_bool, is_true)
+TD_UNARY_LOOP(TD_CLONES, i64_to_bool, int64_t, td_bool, is_true)
 static void f32_to_f16(const void *x, void *y, int64_t n)
 {
     td_downcast_elems(y, x, TD_HALF, n);
@@ -203,7 +217,12 @@ static td_unary_fn *direct(enum td_dtype from, enum td_dtype to)
         {TD_FLOAT, TD_BFLOAT16, f32_to_bf16}, {TD_HALF, TD_FLOAT, f16_to_f32},
         {TD_BFLOAT16, TD_FLOAT, bf16_to_f32}, {TD_FLOAT, TD_INT8, f32_to_i8},
         {TD_FLOAT, TD_UINT8, f32_to_u8},      {TD_FLOAT, TD_INT16, f32_to_i16},
-        {TD_FLOAT, TD_UINT16, f32_to_u16},
+        {TD_FLOAT, TD_UINT16, f32_to_u16},    {TD_FLOAT, TD_INT64, f32_to_i64},
+        {TD_DOUBLE, TD_INT64, f64_to_i64},    {TD_DOUBLE, TD_INT32, f64_to_i32},
+        {TD_INT64, TD_DOUBLE, i64_to_f64},    {TD_INT32, TD_DOUBLE, i32_to_f64},
+        {TD_UINT8, TD_INT64, u8_to_i64},      {TD_BOOL, TD_INT64, u8_to_i64},
+        {TD_FLOAT, TD_BOOL, f32_to_bool},     {TD_INT32, TD_BOOL, i32_to_bool},
+        {TD_INT64, TD_BOOL, i64_to_bool},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         if (pairs[i].from == from && pairs[i].to == to) {
