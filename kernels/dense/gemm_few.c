@@ -124,8 +124,8 @@ static void start(const struct td_gemm *g, float *c, int64_t n)
     }
 }
 
-/* n zeros, or n of from; whole vectors of them. A call, or the instruction that gcc puts in its place, takes longer
- * than a short row. */
+/* n zeros, or n of from; whole vectors of them. A call, or the instruction that gcc puts in its place, takes
+ * longer than a short row. */
 TD_INLINE void begin_sums(float *restrict to, const float *from, int64_t n)
 {
     int64_t j = 0;

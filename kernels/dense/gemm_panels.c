@@ -92,6 +92,7 @@ struct state {
     struct td_tile_posts posts;
 };
 
+#ifdef TD_HAS_CLONES
 /* Whether the value may be another in each run: it follows from what is fed. (What the body of a loop is
  * given may stay; the rows behind find out when they meet it again.) */
 static bool is_fed(const struct td_node *n, int depth)
@@ -108,6 +109,7 @@ static bool weights_stay(const struct td_kernel_query *q)
 {
     return q->node == NULL || q->value[1] != NULL || !is_fed(q->node->in[1].node, DEPTH);
 }
+#endif
 
 bool td_gemm_panels_are_faster(const struct td_gemm *g, const struct td_kernel_query *q)
 {
