@@ -90,7 +90,8 @@ static char *put_digits(char *end, uint64_t v, int least)
     return end;
 }
 
-/* v as "%f" has it, before `end`: six places, exactly rounded, ties to even. NULL: too large, or no number. */
+/* v as "%f" has it, before `end`: six places, exactly rounded, ties to even. NULL: too large, or no
+ * number. */
 static char *put_fixed(char *end, double v)
 {
     enum { PLACES = 6, MILLION = 1000000, MANTISSA = 53, FARTHEST = 126 };

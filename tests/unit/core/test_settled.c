@@ -2,6 +2,8 @@
  * something else.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+
 #include "core/run/model.h"
 #include "tests/unit/core/pass_make.h"
 
@@ -226,9 +228,52 @@ TEST(results_that_are_fetched_stay_the_callers)
     end(&l);
 }
 
+enum { READERS = 3, ROUNDS = 300 };
+
+struct reader {
+    pthread_t thread;
+    struct learnt *l;
+};
+
+/* Answers are of one value of the variable each, which is (n, 2n). */
+static void *read_often(void *arg)
+{
+    const struct reader *me = arg;
+    for (int i = 0; i < ROUNDS; i++) {
+        struct td_err err = {0};
+        float r[2] = {0};
+        CHECK_OK(ask(me->l, NULL, r, &err));
+        CHECK(20 - r[1] == 2 * (10 - r[0]));
+    }
+    return NULL;
+}
+
+TEST(readers_see_one_value_while_it_is_written)
+{
+    struct learnt l;
+    struct reader reader[READERS];
+    start(&l, XY VARIABLE ASSIGN READ("v", "") "c = Neg " T "(v)\nr = AddV2 " T "(x, c)\n");
+    learn(&l, 1, 2);
+    for (int i = 0; i < READERS; i++) {
+        reader[i].l = &l;
+        CHECK(pthread_create(&reader[i].thread, NULL, read_often, &reader[i]) == 0);
+    }
+    for (int i = 0; i < ROUNDS / 10; i++) {
+        learn(&l, (float)i, 2 * (float)i);
+        for (int k = 0; k < 10; k++) {
+            answers(&l, 10 - (float)i, 20 - 2 * (float)i);
+        }
+    }
+    for (int i = 0; i < READERS; i++) {
+        CHECK(pthread_join(reader[i].thread, NULL) == 0);
+    }
+    end(&l);
+}
+
 TEST_MAIN(RUN(it_runs_until_variables_have_stayed_and_no_more)
               RUN(a_variable_that_changes_each_time_is_read_each_time)
                   RUN(one_model_keeps_its_values_while_others_learn)
                       RUN(what_is_read_behind_a_write_is_what_was_written) RUN(who_observes_sees_every_step)
                           RUN(an_unset_variable_is_the_runs_error)
-                              RUN(results_that_are_fetched_stay_the_callers))
+                              RUN(results_that_are_fetched_stay_the_callers)
+                                  RUN(readers_see_one_value_while_it_is_written))
