@@ -6,9 +6,11 @@
  *            Variables as they were for STEADY_RUNS runs before: the steps run once ahead, in their order;
  *            what is kept of each is copied or referred to at once, since its place may be another's later
  *
- * Variables are known to be the same by a count of all writes to any; where that has moved, each is looked
- * at: bytes that somebody holds are never written (core/base/buffer.h), so the same buffer means the same
- * value. A model that is trained has other variables in each run, and keeps nothing.
+ * Variables are known to be the same by a count of all writes to any; where that has moved, by the count of
+ * each one's own. A model that is trained has other variables in each run, and keeps nothing.
+ *
+ * What is kept of a variable is a reference to its bytes, which an update would then have to copy. So large
+ * ones are read in each run as ever (and so are views of them); what follows from them is kept.
  *
  * A kept value takes no more than what it was made of, and SMALL_BYTES: nothing is spread here that a graph
  * spreads for a moment. Equal ones of several plans, of one callable at other shapes or of others, are one.
@@ -33,20 +35,21 @@
 #include "core/run/exec_impl.h"
 #include "core/run/variable.h"
 
-enum { STEADY_RUNS = 1, SMALL_BYTES = 64 << 10, LEAST_SHARED = 4 << 10 };
+enum { STEADY_RUNS = 1, SMALL_BYTES = 64 << 10, LEAST_SHARED = 4 << 10, LARGE_VARIABLE = 256 << 10 };
 
 struct td_settled_values {
     atomic_int refs;
     atomic_uint_fast64_t writes; /* right up to so many of them at least */
     int n_read, n;
     struct td_variable **variable; /* n_read: borrowed from the bound plan's constants */
-    struct td_tensor *was;         /* n_read: what they held */
+    uint64_t *generation;          /* n_read: theirs */
     struct td_tensor *value;       /* by place in td_settled.kept */
 };
 
 struct td_settled {
-    bool *step; /* by step */
-    int *kept;  /* n_kept values that others read, ascending */
+    bool *step; /* by step: it is settled */
+    bool *skip; /* by step: and need not run where values are there */
+    int *kept;  /* n_kept values of those that others read, ascending */
     int n_kept, n_read;
     pthread_mutex_t mu;
     _Atomic(struct td_settled_values *) values; /* set under mu; NULL: none */
@@ -106,9 +109,6 @@ static void drop(struct td_settled_values *v)
     if (v == NULL || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) > 1) {
         return;
     }
-    for (int i = 0; i < v->n_read; i++) {
-        td_tensor_clear(&v->was[i]);
-    }
     for (int i = 0; i < v->n; i++) {
         td_tensor_clear(&v->value[i]);
     }
@@ -119,22 +119,21 @@ static void drop(struct td_settled_values *v)
 static struct td_settled_values *values_new(const struct td_settled *s)
 {
     const size_t reads = (size_t)s->n_read, kept = (size_t)s->n_kept;
-    struct td_settled_values *v =
-        td_calloc(1, sizeof *v + (reads + kept) * sizeof v->was[0] + reads * sizeof v->variable[0]);
+    struct td_settled_values *v = td_calloc(1, sizeof *v + kept * sizeof v->value[0] +
+                                                   reads * (sizeof v->variable[0] + sizeof v->generation[0]));
     if (v != NULL) {
         atomic_init(&v->refs, 1);
-        v->was = (struct td_tensor *)(v + 1);
-        v->value = v->was + reads;
+        v->value = (struct td_tensor *)(v + 1);
         v->variable = (struct td_variable **)(v->value + kept);
+        v->generation = (uint64_t *)(v->variable + reads);
     }
     return v;
 }
 
-static bool still_holds(struct td_variable *variable, const struct td_tensor *was)
+static bool is_of(struct td_variable *variable, uint64_t generation)
 {
     pthread_mutex_lock(&variable->mu);
-    const bool same = variable->value.buf == was->buf && variable->value.data == was->data &&
-                      td_shape_equal(&variable->value.shape, &was->shape);
+    const bool same = variable->generation == generation;
     pthread_mutex_unlock(&variable->mu);
     return same;
 }
@@ -146,7 +145,7 @@ static bool are_right(struct td_settled_values *v)
         return true;
     }
     for (int i = 0; i < v->n_read; i++) {
-        if (!still_holds(v->variable[i], &v->was[i])) {
+        if (!is_of(v->variable[i], v->generation[i])) {
             return false;
         }
     }
@@ -223,6 +222,17 @@ static struct td_variable *variable_of(const struct td_bound_plan *l, int v)
     return o != NULL && o->type == &td_variable_type ? (struct td_variable *)o : NULL;
 }
 
+/* The variable of which `read` has just been read; false: it has been written to meanwhile. */
+static bool note_read(struct td_settled_values *v, struct td_variable *variable, const struct td_tensor *read)
+{
+    pthread_mutex_lock(&variable->mu);
+    const bool same = variable->value.buf == read->buf && variable->value.data == read->data;
+    v->variable[v->n_read] = variable;
+    v->generation[v->n_read++] = variable->generation;
+    pthread_mutex_unlock(&variable->mu);
+    return same;
+}
+
 /* What is kept of the step that has just run. */
 static enum td_code keep(const struct td_exec *x, const struct td_settled *s, struct td_settled_values *v,
                          struct td_err *err)
@@ -230,9 +240,8 @@ static enum td_code keep(const struct td_exec *x, const struct td_settled *s, st
     for (int o = 0; o < x->step->n_out; o++) {
         const int at = x->step->out0 + o;
         const struct td_tensor *made = &x->frame->slots[at];
-        if (is_read(x->step)) {
-            v->variable[v->n_read] = variable_of(x->bound, x->step->in[o]);
-            td_tensor_ref(&v->was[v->n_read++], made);
+        if (is_read(x->step) && !note_read(v, variable_of(x->bound, x->step->in[o]), made)) {
+            return td_fail(err, TD_ABORTED, "a variable is written to");
         }
         if (v->n == s->n_kept || s->kept[v->n] != at) {
             continue;
@@ -343,7 +352,7 @@ void td_settled_begin(struct td_exec *x)
     for (int i = 0; f->settled != NULL && i < s->n_kept; i++) {
         f->state[s->kept[i]] = TD_SLOT_SET;
     }
-    f->settled_step = f->settled != NULL ? s->step : NULL;
+    f->settled_step = f->settled != NULL ? s->skip : NULL;
 }
 
 /* ------------------------------------------------------------------ which steps */
@@ -417,22 +426,36 @@ static void find_steps(struct finder *x)
     }
 }
 
-/* Those that somebody else asks for. value: becomes whether they are. */
+/* Keeping it would be to hold a large variable's bytes. */
+static bool holds_variable(const struct td_bound_plan *l, const struct td_step *s, int v)
+{
+    return (s->flags & (TD_OP_READS | TD_OP_VIEW)) != 0 && bytes_of(l, v) > LARGE_VARIABLE;
+}
+
+/* Which of them need not run, and what is kept of those: backwards, since one that runs asks for its
+ * inputs. */
 static void find_kept(struct finder *x)
 {
     const struct td_plan *p = x->l->plan;
     bool *asked = x->value + p->n_values;
-    for (int k = 0; k < p->n_steps; k++) {
-        for (int i = 0; x->l->mode[k] != TD_STEP_SKIP && !x->s->step[k] && i < p->steps[k].n_in; i++) {
-            asked[p->steps[k].in[i]] = true;
-        }
-    }
     for (int i = 0; i < p->n_fetches; i++) {
         asked[p->fetches[i]] = true;
     }
-    for (int v = 0; v < p->n_values; v++) {
-        if (x->value[v] && asked[v]) {
-            x->s->kept[x->s->n_kept++] = v;
+    for (int k = p->n_steps - 1; k >= 0; k--) {
+        const struct td_step *s = &p->steps[k];
+        x->s->skip[k] = x->s->step[k];
+        for (int o = 0; x->s->skip[k] && o < s->n_out; o++) {
+            x->s->skip[k] = !(asked[s->out0 + o] && holds_variable(x->l, s, s->out0 + o));
+        }
+        for (int i = 0; x->l->mode[k] != TD_STEP_SKIP && !x->s->skip[k] && i < s->n_in; i++) {
+            asked[s->in[i]] = true;
+        }
+    }
+    for (int k = 0; k < p->n_steps; k++) {
+        for (int v = p->steps[k].out0; x->s->skip[k] && v < p->steps[k].out0 + p->steps[k].n_out; v++) {
+            if (asked[v]) {
+                x->s->kept[x->s->n_kept++] = v;
+            }
         }
     }
 }
@@ -457,7 +480,7 @@ bool td_settled_find(struct td_bound_plan *l)
         return true;
     }
     const size_t values = (size_t)p->n_values, steps = (size_t)p->n_steps;
-    struct td_settled *s = td_calloc(1, sizeof *s + values * sizeof *s->kept + steps);
+    struct td_settled *s = td_calloc(1, sizeof *s + values * sizeof *s->kept + 2 * steps);
     struct finder x = {.l = l, .s = s, .value = td_calloc(2 * values + 1, sizeof(bool))};
     if (s == NULL || x.value == NULL) {
         td_free(s);
@@ -467,6 +490,7 @@ bool td_settled_find(struct td_bound_plan *l)
     pthread_mutex_init(&s->mu, NULL);
     s->kept = (int *)(s + 1);
     s->step = (bool *)(s->kept + values);
+    s->skip = s->step + steps;
     find_steps(&x);
     find_kept(&x);
     TD_HOLDS(settled_check, &x);
