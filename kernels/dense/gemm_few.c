@@ -169,6 +169,54 @@ static void few_rows(const struct td_gemm *g, int64_t first, int64_t rows)
     }
 }
 
+/* Rows of c of whole vectors, which stay in registers over all of k. */
+TD_INLINE void slim_rows(const struct td_gemm *g, int64_t i, int rows, int vectors)
+{
+    vec s[HIGH + 1][2];
+    const float *a = (const float *)g->a + i * g->lda;
+    float *c = (float *)g->c + i * g->ldc;
+    for (int r = 0; r < rows; r++) {
+        for (int v = 0; v < vectors; v++) {
+            s[r][v] = g->add ? *(const vec *)(c + r * g->ldc + v * V) : (vec){0};
+        }
+    }
+    for (int64_t p = 0; p < g->k; p++) {
+        const float *b = (const float *)g->b + p * g->ldb;
+        for (int r = 0; r < rows; r++) {
+            const vec x = IN_ALL_LANES(a[r * g->lda + p]);
+            for (int v = 0; v < vectors; v++) {
+                s[r][v] += x * *(const vec *)(b + v * V);
+            }
+        }
+    }
+    for (int r = 0; r < rows; r++) {
+        for (int v = 0; v < vectors; v++) {
+            *(vec *)(c + r * g->ldc + v * V) = s[r][v];
+        }
+    }
+}
+
+TD_INLINE void slim_all(const struct td_gemm *g, int vectors)
+{
+    int64_t i = 0;
+    for (; i + 4 <= g->m; i += 4) {
+        slim_rows(g, i, 4, vectors);
+    }
+    for (; i < g->m; i++) {
+        slim_rows(g, i, 1, vectors);
+    }
+}
+
+/* Products of one or two vectors of columns, as attention's heads have them. */
+TD_CLONES static void slim(const struct td_gemm *g)
+{
+    if (g->n == V) {
+        slim_all(g, 1);
+    } else {
+        slim_all(g, 2);
+    }
+}
+
 static void dots(const struct td_gemm *g)
 {
     const float *a = g->a, *b = g->b;
@@ -214,6 +262,8 @@ void td_gemm_small(const struct td_gemm *g)
 {
     if (g->tb != TD_PLAIN) {
         dots(g);
+    } else if (g->n == V || g->n == 2 * V) {
+        slim(g);
     } else if (g->m == 1) {
         start(g, g->c, g->n);
         add_products(1, g->k, g->n, (struct strided){g->a, g->lda}, (struct strided){g->b, g->ldb}, g->c,

@@ -44,7 +44,7 @@ def of_wanted_rows(inputs, wanted):
 def rows_of(args, suite):
     """Rows as rows.tsv has them: name, rows, model, ONNX file or -, case."""
     first = set()
-    for (model, signature), (folder, inputs) in largest_cases(os.path.join(args.suites, suite)).items():
+    for (model, signature), (folder, inputs) in largest_cases(os.path.abspath(os.path.join(args.suites, suite))).items():
         name = f"{suite}/{model}:{signature}"
         has = models.signatures(folder).get(signature)
         if has is None or not set(inputs) <= set(has.inputs) or not any(fnmatch.fnmatchcase(name, g) for g in args.only.split(",")):
