@@ -29,6 +29,7 @@
 enum { WIDTH = 16, V = 8, DEEP = 4, HIGH = 3, ROWS = 8, STRIP = 1024, ROOM = STRIP + 16 };
 
 typedef float vec __attribute__((vector_size(V * 4), aligned(4), may_alias));
+typedef float half_vec __attribute__((vector_size(V * 2), aligned(4), may_alias));
 #define IN_ALL_LANES(x) ((vec){(x), (x), (x), (x), (x), (x), (x), (x)})
 
 struct strided { /* row i begins at + i * ld */
@@ -169,52 +170,53 @@ static void few_rows(const struct td_gemm *g, int64_t first, int64_t rows)
     }
 }
 
-/* Rows of c of whole vectors, which stay in registers over all of k. */
-TD_INLINE void slim_rows(const struct td_gemm *g, int64_t i, int rows, int vectors)
+/* Rows of c of one or two vectors, which stay in registers over all of k. */
+#define SLIM(name, vec, width, vectors)                                                                      \
+    TD_INLINE void name##_rows(const struct td_gemm *g, int64_t i, int rows)                                 \
+    {                                                                                                        \
+        vec s[4][vectors];                                                                                   \
+        const float *a = (const float *)g->a + i * g->lda;                                                   \
+        float *c = (float *)g->c + i * g->ldc;                                                               \
+        for (int r = 0; r < rows * (vectors); r++) {                                                         \
+            vec *const at = (vec *)(c + r / (vectors)*g->ldc + r % (vectors) * (width));                     \
+            s[r / (vectors)][r % (vectors)] = g->add ? *at : (vec){0};                                       \
+        }                                                                                                    \
+        for (int64_t p = 0; p < g->k; p++) {                                                                 \
+            const vec *b = (const vec *)((const float *)g->b + p * g->ldb);                                  \
+            for (int r = 0; r < rows; r++) {                                                                 \
+                const vec x = a[r * g->lda + p] - (vec){0}; /* in all lanes; a sum would lose -0 */          \
+                for (int v = 0; v < (vectors); v++) {                                                        \
+                    s[r][v] += x * b[v];                                                                     \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+        for (int r = 0; r < rows * (vectors); r++) {                                                         \
+            *(vec *)(c + r / (vectors)*g->ldc + r % (vectors) * (width)) = s[r / (vectors)][r % (vectors)];  \
+        }                                                                                                    \
+    }                                                                                                        \
+    TD_CLONES static void name(const struct td_gemm *g)                                                      \
+    {                                                                                                        \
+        int64_t i = 0;                                                                                       \
+        for (; i + 4 <= g->m; i += 4) {                                                                      \
+            name##_rows(g, i, 4);                                                                            \
+        }                                                                                                    \
+        for (; i < g->m; i++) {                                                                              \
+            name##_rows(g, i, 1);                                                                            \
+        }                                                                                                    \
+    }
+SLIM(slim_4, half_vec, V / 2, 1)
+SLIM(slim_8, vec, V, 1)
+SLIM(slim_16, vec, V, 2)
+
+bool td_gemm_is_slim(int64_t n)
 {
-    vec s[HIGH + 1][2];
-    const float *a = (const float *)g->a + i * g->lda;
-    float *c = (float *)g->c + i * g->ldc;
-    for (int r = 0; r < rows; r++) {
-        for (int v = 0; v < vectors; v++) {
-            s[r][v] = g->add ? *(const vec *)(c + r * g->ldc + v * V) : (vec){0};
-        }
-    }
-    for (int64_t p = 0; p < g->k; p++) {
-        const float *b = (const float *)g->b + p * g->ldb;
-        for (int r = 0; r < rows; r++) {
-            const vec x = IN_ALL_LANES(a[r * g->lda + p]);
-            for (int v = 0; v < vectors; v++) {
-                s[r][v] += x * *(const vec *)(b + v * V);
-            }
-        }
-    }
-    for (int r = 0; r < rows; r++) {
-        for (int v = 0; v < vectors; v++) {
-            *(vec *)(c + r * g->ldc + v * V) = s[r][v];
-        }
-    }
+    return n == V / 2 || n == V || n == 2 * V;
 }
 
-TD_INLINE void slim_all(const struct td_gemm *g, int vectors)
+/* As attention's heads have them. */
+static void slim(const struct td_gemm *g)
 {
-    int64_t i = 0;
-    for (; i + 4 <= g->m; i += 4) {
-        slim_rows(g, i, 4, vectors);
-    }
-    for (; i < g->m; i++) {
-        slim_rows(g, i, 1, vectors);
-    }
-}
-
-/* Products of one or two vectors of columns, as attention's heads have them. */
-TD_CLONES static void slim(const struct td_gemm *g)
-{
-    if (g->n == V) {
-        slim_all(g, 1);
-    } else {
-        slim_all(g, 2);
-    }
+    (g->n == V / 2 ? slim_4 : g->n == V ? slim_8 : slim_16)(g);
 }
 
 static void dots(const struct td_gemm *g)
@@ -262,7 +264,7 @@ void td_gemm_small(const struct td_gemm *g)
 {
     if (g->tb != TD_PLAIN) {
         dots(g);
-    } else if (g->n == V || g->n == 2 * V) {
+    } else if (td_gemm_is_slim(g->n)) {
         slim(g);
     } else if (g->m == 1) {
         start(g, g->c, g->n);
