@@ -276,6 +276,16 @@ struct td_op_fuse {
     bool (*refuse)(const struct td_node *n);
 };
 
+/* A node of halves may stand in a graph as one of floats (core/compile/pass_half.c). */
+enum td_halves {
+    TD_HALVES_NOT,   /* unless it is a product or a stage, ROUNDS, or a view, KEEPS */
+    TD_HALVES_ROUND, /* it computes in float, and rounds its results to half */
+    TD_HALVES_ADD,   /* the same, and adds input 1 to input 0 */
+    /* results are elements of the inputs or those with another sign, and which ones does not depend on how
+     * they are rounded */
+    TD_HALVES_KEEP
+};
+
 /* Control flow by functions of the model: what the compiler must know to run one of them in the op's
  * place. */
 struct td_op_branch {
@@ -397,6 +407,7 @@ enum td_op_role {
     TD_ROLE_WHILE,              /* a loop over functions: its row says which attributes name them */
     TD_ROLE_CUSTOM_GRADIENT,    /* (inputs, kept) -> inputs: has a gradient that the file brings along */
     TD_ROLE_CAST,               /* (x) -> x in the dtype that an attribute says */
+    TD_ROLE_ROUND_HALF,         /* (x) -> floats that halves have, the next to those of x */
     TD_ROLE_LIST_SLICES,        /* (x, shape) -> a list of the slices of x along axis 0 */
     TD_ROLE_LIST_ITEM,          /* (list, i, shape) -> its element i */
     TD_ROLE_LIST_STACK,         /* (list, shape) -> its elements, along a new axis 0 */
@@ -424,6 +435,7 @@ struct td_op {
     /* what the compiler asks (above); zeroed where nothing of the kind is known */
     td_simplify_fn *simplify;
     struct td_op_fuse fuse;
+    enum td_halves halves; /* its nodes of halves */
     struct td_op_branch branch;
     const struct td_op_channels *channels;
     td_over_slices_fn *over_slices;

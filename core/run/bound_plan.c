@@ -21,6 +21,7 @@
 #include "core/base/mem.h"
 #include "core/base/work.h"
 #include "core/run/model.h"
+#include "core/run/settled.h"
 #include "core/run/stretch.h"
 #include "core/run/trial.h"
 #include "core/run/variable.h"
@@ -279,6 +280,7 @@ static void destroy(struct td_bound_plan *l)
 {
     td_frame_unlist(l);
     td_frame_free_idle(l);
+    td_settled_free(l->settled);
     for (int k = 0; l->choice != NULL && k < l->plan->n_steps; k++) {
         td_choice_fini(&l->choice[k]);
     }
@@ -348,7 +350,7 @@ static enum td_code fill(struct td_bound_plan *l, const struct td_plan *p, struc
     bool ok = prop_init(&x, p);
     if (ok) {
         propagate(&x);
-        ok = td_memory_plan(l) && td_stretches_find(l);
+        ok = td_memory_plan(l) && td_stretches_find(l) && td_settled_find(l);
     }
     prop_fini(&x);
     if (ok) {

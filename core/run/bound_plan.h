@@ -60,6 +60,7 @@ struct td_stretch {
 };
 
 struct td_inner;
+struct td_settled;
 
 struct td_bound_plan {
     const struct td_plan *plan;
@@ -76,6 +77,8 @@ struct td_bound_plan {
     struct td_inner **inner;      /* n_steps: what control flow runs (core/run/inner.h); NULL: not bound */
     struct td_stretch *stretches; /* n_stretches, ascending */
     int n_stretches;
+    struct td_settled
+        *settled;     /* steps that need not run each time (core/run/settled.h); NULL: there are none */
     bool uses_device; /* some step's mode is a device one, or a loop may go round there */
     /* memory or time ran out while it was bound: steps are left to the run, or to the host, for which
      * another try may do more (core/function/callable.c) */

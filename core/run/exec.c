@@ -16,6 +16,7 @@
 #include "core/base/float_mode.h"
 #include "core/base/signal_stack.h"
 #include "core/run/device_run.h"
+#include "core/run/settled.h"
 #include "core/run/variable.h"
 
 static enum td_code run_steps(struct td_exec *x, struct td_err *err)
@@ -100,6 +101,9 @@ enum td_code td_exec_run(const struct td_plan *p, struct td_bound_plan *l, struc
     enum td_code rc = take_feeds(&x, in, err);
     td_signal_stack_make();
     unsigned long mode = td_float_mode_enter();
+    if (rc == TD_OK) {
+        td_settled_begin(&x);
+    }
     rc = rc ? rc : run_steps(&x, err);
     td_float_mode_leave(mode);
     if (f->dev != NULL) {

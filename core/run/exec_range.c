@@ -157,7 +157,8 @@ enum td_code td_exec_steps(struct td_exec *x, int from, int to, struct td_err *e
 {
     int read = from;
     for (int k = from, ran = 0; k < to; k++) {
-        if (x->bound->mode[k] == TD_STEP_SKIP) {
+        if (x->bound->mode[k] == TD_STEP_SKIP ||
+            (x->frame->settled_step != NULL && x->frame->settled_step[k])) {
             continue;
         }
         bool look = x->run->opts->work.deadline_ns == 0 || ran++ % CLOCK_EVERY == 0;

@@ -16,6 +16,7 @@
 #include "core/base/work.h"
 #include "core/run/device_run.h"
 #include "core/run/late_choice.h"
+#include "core/run/settled.h"
 
 /* One allocation: the struct, then its arrays. */
 static struct td_frame *frame_new(const struct td_plan *p)
@@ -117,6 +118,7 @@ static void free_frames(const struct td_bound_plan *l, struct td_frame *idle)
     while (idle != NULL) {
         struct td_frame *f = idle;
         idle = f->next;
+        td_settled_leave(f, l);
         td_late_choices_free(f->late, l->plan->n_steps);
         td_device_run_close(f->dev);
         td_buffer_unref(f->block);
@@ -177,6 +179,7 @@ void td_frames_trim(void)
     for (struct td_link *at = all.first; at != NULL; at = at->next) {
         struct td_bound_plan *l = td_link_owner(at, struct td_bound_plan, listed);
         struct td_frame *idle = NULL;
+        td_settled_forget(l->settled);
         if (!l->uses_device && pthread_mutex_trylock(&l->mu) == 0) {
             idle = l->frames;
             l->frames = NULL;

@@ -18,9 +18,11 @@ struct td_frame {
     struct td_shape *shapes;     /* max_in + max_out: for inference at run time */
     /* by step: kernels chosen in runs (core/run/late_choice.h); NULL: none yet, or not kept */
     struct td_late_choice *late;
-    bool beside;                /* it shares another frame, for one thread of a parallel region */
-    struct td_account *account; /* of the run that uses it */
-    struct td_device_run *dev;  /* the run's side on the device; NULL: nothing runs there */
+    struct td_settled_values *settled; /* whose values the slots show; NULL: none's (core/run/settled.h) */
+    const bool *settled_step;          /* by step: it need not run in this run; NULL: all do */
+    bool beside;                       /* it shares another frame, for one thread of a parallel region */
+    struct td_account *account;        /* of the run that uses it */
+    struct td_device_run *dev;         /* the run's side on the device; NULL: nothing runs there */
 };
 
 /* A frame for one run: an idle one of l's, or a new one. Its block counts as that of the work at hand until

@@ -13,12 +13,15 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/variable.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/check.h"
 #include "core/run/device_run.h"
 #include "core/graph/graph.h"
 #include "core/base/mem.h"
+
+static atomic_uint_fast64_t writes; /* to all variables */
 
 /* Under mu, or the last reference. */
 static void is_made(struct td_variable *v)
@@ -66,6 +69,18 @@ enum td_code td_variable_new(const char *name, enum td_dtype dtype, const struct
     v->shape = *shape;
     *out = v;
     return TD_OK;
+}
+
+/* Under mu: its value has come to be another. */
+static void count_write(struct td_variable *v)
+{
+    v->generation++;
+    atomic_fetch_add_explicit(&writes, 1, memory_order_release);
+}
+
+uint64_t td_variable_writes(void)
+{
+    return atomic_load_explicit(&writes, memory_order_acquire);
 }
 
 static enum td_code uninitialised(const struct td_variable *v, struct td_err *err)
@@ -202,7 +217,7 @@ static void empty(struct td_variable *v)
     td_tensor_clear(&v->value);
     forget_there(v);
     memset(&v->value, 0, sizeof v->value);
-    v->generation++;
+    count_write(v);
 }
 
 static enum td_code get(const struct td_call *c, struct td_variable *v, bool take, struct td_tensor *out,
@@ -281,7 +296,7 @@ static enum td_code assign(const struct td_call *c, struct td_variable *v, struc
         v->maker = td_call_run_there(c);
         v->value = (struct td_tensor){.dtype = t->dtype, .shape = t->shape};
     }
-    v->generation++;
+    count_write(v);
     TD_HOLDS(td_variable_check, v);
     pthread_mutex_unlock(&v->mu);
     memset(t, 0, sizeof *t);
@@ -315,7 +330,7 @@ enum td_code td_variable_edit(struct td_variable *v, struct td_err *err)
 
 void td_variable_done(struct td_variable *v)
 {
-    v->generation++;
+    count_write(v);
     TD_HOLDS(td_variable_check, v);
     pthread_mutex_unlock(&v->mu);
 }

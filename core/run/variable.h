@@ -90,6 +90,9 @@ struct td_buffer *td_variable_hold_home(struct td_variable *v, const struct td_t
 /* It has no value any more. Returns whether it had one. */
 bool td_variable_empty(struct td_variable *v);
 
+/* Writes to any variable so far: while it is the same, so are they all. */
+uint64_t td_variable_writes(void);
+
 /* Sum of the bytes of all variables of a model. */
 size_t td_variable_total_bytes(struct td_model *m);
 /* Of those alone that lie in a mapped file still: no account was charged for them. */

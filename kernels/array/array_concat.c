@@ -543,6 +543,7 @@ const struct td_op td_ops_array_concat[] = {
      .grad = td_concat_grad},
     {.name = "ConcatV2",
      .sig = "(values:N*T, axis:Tidx) -> (output:T) {N:int; T:type; Tidx:type=int32}",
+     .halves = TD_HALVES_KEEP,
      .flags = TD_OP_TOTAL,
      .permute = &permute_concat_axis_last,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_concat, 0, 1),

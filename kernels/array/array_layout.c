@@ -418,7 +418,8 @@ static bool reverse_sequence_rows(struct td_batchable_step *s)
 
 const struct td_op td_ops_array_layout[] = {
     TRANSPOSE_ROW("Transpose", "transpose.cpu", transpose_run, .role = TD_ROLE_TRANSPOSE,
-                  .simplify = simplify_transpose, .grad = td_transpose_grad, .vectorize = td_many_transpose),
+                  .halves = TD_HALVES_KEEP, .simplify = simplify_transpose, .grad = td_transpose_grad,
+                  .vectorize = td_many_transpose),
     TRANSPOSE_ROW("ConjugateTranspose", "conjugate_transpose.cpu", conjugate_transpose_run,
                   .grad = td_conjugate_transpose_grad),
     {.name = "InvertPermutation",

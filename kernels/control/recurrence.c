@@ -18,6 +18,7 @@
 #include "core/graph/graph.h"
 #include "kernels/control/list_args.h"
 #include "kernels/dense/dnnl_pack.h"
+#include "kernels/dense/panel_pack.h"
 #include "kernels/ops.h"
 
 enum { MOST_ROWS = 64 }; /* of more, a library's product is faster than one with few rows */
@@ -73,7 +74,7 @@ static enum td_code prepare_one(const struct td_kernel_query *q, int64_t i, stru
     if (!p->made) {
         return td_no_memory(err, sizeof *p, "a recurrence");
     }
-    if (!td_dnnl_weights_in_panels(&p->weights, shape->dim[0], shape->dim[1], false, &p->depth)) {
+    if (!td_panel_pack_set(&p->weights, shape->dim[0], shape->dim[1], false, &p->depth)) {
         p->depth = 0;
         return TD_OK;
     }

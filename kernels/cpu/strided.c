@@ -1,11 +1,11 @@
 /* kernels/cpu/strided.c - strided copies by element size.
  *
- * The loops are first simplified: those of size 1 go, neighbours that are one run in both views merge.
- * What is left ends in one of three inner loops: a run (memcpy), a line (strides of its own; stride 0
- * repeats), or, when the source's unit stride belongs to another loop than the destination's, a tiled 2-D
- * transposition. Only the size of an element matters, except for counted
- * objects, which go through td_elems_copy one by one. Long ones are cut short when the work at hand is over
- * (core/base/work.h).
+ * The loops are first simplified: those of size 1 go, neighbours that are one run in both views merge. What
+ * is left ends in one of four inner loops: a run (memcpy), short runs in a row (a call each would take longer
+ * than what it copies), a line (strides of its own; stride 0 repeats), or, when the source's unit stride
+ * belongs to another loop than the destination's, a tiled 2-D transposition. Only the size of an element
+ * matters, except for counted objects, which go through td_elems_copy one by one. Long ones are cut short
+ * when the work at hand is over (core/base/work.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/strided.h"
@@ -27,6 +27,7 @@ typedef struct {
 
 enum { TILE = 16 };     /* a tile row of 4-byte elements is one cache line */
 enum { RUN = 1 << 16 }; /* elements of a run or line between two looks at the clock */
+enum { SHORT = 256 };   /* bytes of a run */
 
 void td_strided_row_major(const struct td_shape *s, int64_t *stride)
 {
@@ -203,6 +204,36 @@ static void transpose(size_t size, void *dst, int64_t ds, const void *src, int64
     }
 }
 
+/* Runs of `bytes`, so many bytes apart: in parts of 16, 8 or 4 bytes, the last of which overlaps the one
+ * before. */
+#define RUNS(part)                                                                                           \
+    static void runs_##part(char *restrict dst, int64_t ds, const char *restrict src, int64_t ss, int64_t n, \
+                            int64_t bytes)                                                                   \
+    {                                                                                                        \
+        for (int64_t k = 0; k < n; k++, dst += ds, src += ss) {                                              \
+            for (int64_t i = 0; i + (part) <= bytes; i += (part)) {                                          \
+                memcpy(dst + i, src + i, part);                                                              \
+            }                                                                                                \
+            memcpy(dst + bytes - (part), src + bytes - (part), part);                                        \
+        }                                                                                                    \
+    }
+RUNS(16)
+RUNS(8)
+RUNS(4)
+#undef RUNS
+
+static void short_runs(char *dst, int64_t ds, const char *src, int64_t ss, int64_t n, int64_t bytes)
+{
+    (bytes >= 16 ? runs_16 : bytes >= 8 ? runs_8 : runs_4)(dst, ds, src, ss, n, bytes);
+}
+
+static bool has_short_runs(enum td_dtype dtype, int64_t size, const struct td_strided *w)
+{
+    const int k = w->rank - 1;
+    return w->rank > 1 && !td_dtype_is_object(dtype) && w->dst[k] == 1 && w->src[k] == 1 &&
+           w->dim[k] * size >= 4 && w->dim[k] * size <= SHORT && w->dim[k - 1] <= RUN / w->dim[k];
+}
+
 /* Moves the loop with unit source stride next to the innermost one. True when a transposition remains. */
 static bool make_transposable(enum td_dtype dtype, struct td_strided *w)
 {
@@ -227,6 +258,8 @@ static bool make_transposable(enum td_dtype dtype, struct td_strided *w)
     }
     return false;
 }
+
+enum innermost { ONE_LOOP, SHORT_RUNS, TRANSPOSED };
 
 /* n elements of the innermost loop. */
 static void run(enum td_dtype dtype, const struct td_strided *w, void *dst, const void *src, int64_t n)
@@ -253,12 +286,14 @@ static void long_run(enum td_dtype dtype, int64_t size, const struct td_strided 
     }
 }
 
-/* Copies the innermost loops (one, or two to transpose) at the given starts. */
-static void inner(enum td_dtype dtype, int64_t size, const struct td_strided *w, bool two, char *dst,
-                  const char *src)
+/* Copies the innermost loops (one, or two: short runs, or to transpose) at the given starts. */
+static void inner(enum td_dtype dtype, int64_t size, const struct td_strided *w, enum innermost what,
+                  char *dst, const char *src)
 {
     const int k = w->rank - 1;
-    if (two) {
+    if (what == SHORT_RUNS) {
+        short_runs(dst, w->dst[k - 1] * size, src, w->src[k - 1] * size, w->dim[k - 1], w->dim[k] * size);
+    } else if (what == TRANSPOSED) {
         transpose((size_t)size, dst, w->dst[k - 1], src, w->src[k], w->dim[k - 1], w->dim[k]);
     } else if (w->dim[k] > RUN) {
         long_run(dtype, size, w, dst, src);
@@ -277,15 +312,18 @@ void td_strided_copy(enum td_dtype dtype, const struct td_strided *in, void *dst
         td_elems_copy(dtype, dst, src, 1);
         return;
     }
-    const bool two = make_transposable(dtype, &w);
-    const int outer = w.rank - (two ? 2 : 1);
     const int64_t size = (int64_t)td_dtype_size(dtype);
-    const int64_t run_of = w.dim[w.rank - 1], each = two || run_of > RUN ? 0 : run_of; /* 0: inner tells */
+    const enum innermost what = make_transposable(dtype, &w)      ? TRANSPOSED
+                                : has_short_runs(dtype, size, &w) ? SHORT_RUNS
+                                                                  : ONE_LOOP;
+    const int outer = w.rank - (what == ONE_LOOP ? 1 : 2);
+    const int64_t run_of = w.dim[w.rank - 1] * (what == SHORT_RUNS ? w.dim[w.rank - 2] : 1);
+    const int64_t each = what == TRANSPOSED || run_of > RUN ? 0 : run_of; /* 0: inner tells */
     int64_t index[TD_STRIDED_RANK] = {0}, untold = 0;
     char *d = dst;
     const char *s = src;
     for (;;) {
-        inner(dtype, size, &w, two, d, s);
+        inner(dtype, size, &w, what, d, s);
         untold += each;
         if (untold >= RUN) {
             (void)td_work_spent(untold);

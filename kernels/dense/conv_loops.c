@@ -14,9 +14,14 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/dense/conv_loops.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/thread_pool.h"
+#include "core/graph/graph.h"
+#include "kernels/cpu/spread.h"
+#include "kernels/dense/dnnl.h"
 #include "kernels/dense/gemm_cpu.h"
 #include "kernels/cpu/vecmath.h"
 
@@ -45,6 +50,20 @@ static void walk_start(struct tap_walk *t, const struct td_conv *g, int64_t cell
     }
     t->image = rest;
     t->first = true;
+}
+
+/* On to the next output cell, without a division. out: the cell's place along each axis. */
+static void walk_on(struct tap_walk *t, const struct td_conv *g, int64_t out[3])
+{
+    int a = 2;
+    while (a >= 0 && ++out[a] == g->axis[a].out) {
+        out[a--] = 0;
+    }
+    t->image += a < 0;
+    for (a = a < 0 ? 0 : a; a < 3; a++) {
+        t->start[a] = out[a] * g->axis[a].stride - g->axis[a].before;
+        td_window_taps(&g->axis[a], out[a], &t->from[a], &t->to[a]);
+    }
 }
 
 static bool walk_next(struct tap_walk *t, const struct td_conv *g)
@@ -140,33 +159,70 @@ bool td_conv_is_pointwise(const struct td_conv *g)
     return true;
 }
 
+/* Taps of a cell's patch that meet cells of x which lie one behind the other, as they do in a patch. */
+struct run {
+    float *patch; /* of the first */
+    int64_t x;    /* floats */
+    int64_t n;    /* floats */
+};
+
+typedef void run_fn(const struct run *r, float *x);
+
+/* fn of each run of the patches [rows, taps * ic] of output cells [cell, cell + rows). */
+TD_INLINE void each_run(const struct td_conv *g, int64_t cell, int64_t rows, float *patches, float *x,
+                        run_fn *fn)
+{
+    const struct td_window *w = g->axis;
+    const int64_t width = td_conv_taps(g) * g->ic;
+    struct tap_walk t;
+    int64_t out[3] = {cell / w[2].out / w[1].out % w[0].out, cell / w[2].out % w[1].out, cell % w[2].out};
+    walk_start(&t, g, cell);
+    for (int64_t r = 0; r < rows; r++, patches += width) {
+        const int64_t taps = t.to[2] - t.from[2], step = w[2].dilation == 1 ? taps : 1;
+        for (int64_t a = t.from[0]; a < t.to[0]; a++) {
+            for (int64_t b = t.from[1]; b < t.to[1]; b++) {
+                const int64_t line = (t.image * w[0].in + t.start[0] + a * w[0].dilation) * w[1].in +
+                                     t.start[1] + b * w[1].dilation;
+                for (int64_t k = 0; k < taps; k += step) {
+                    const int64_t tap = t.from[2] + k;
+                    const struct run run = {patches + ((a * w[1].k + b) * w[2].k + tap) * g->ic,
+                                            (line * w[2].in + t.start[2] + tap * w[2].dilation) * g->ic,
+                                            step * g->ic};
+                    fn(&run, x);
+                }
+            }
+        }
+        walk_on(&t, g, out);
+    }
+}
+
+TD_INLINE void copy_run(const struct run *r, float *x)
+{
+    memcpy(r->patch, x + r->x, (size_t)r->n * sizeof *x);
+}
+
+TD_INLINE void add_run(const struct run *r, float *x)
+{
+    typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+    float *to = x + r->x;
+    int64_t i = 0;
+    for (; i + 4 <= r->n; i += 4) { /* runs are short */
+        *(four *)(to + i) += *(const four *)(r->patch + i);
+    }
+    for (; i < r->n; i++) {
+        to[i] += r->patch[i];
+    }
+}
+
 void td_conv_patches(const struct td_conv *g, const float *x, int64_t cell, int64_t rows, float *patches)
 {
-    int64_t width = td_conv_taps(g) * g->ic;
-    memset(patches, 0, (size_t)(rows * width) * sizeof *patches);
-    for (int64_t r = 0; r < rows; r++) {
-        struct tap_walk t;
-        walk_start(&t, g, cell + r);
-        while (walk_next(&t, g)) {
-            memcpy(patches + r * width + t.tap * g->ic, x + t.in_cell * g->ic, (size_t)g->ic * sizeof *x);
-        }
-    }
+    memset(patches, 0, (size_t)(rows * td_conv_taps(g) * g->ic) * sizeof *patches);
+    each_run(g, cell, rows, patches, (float *)x, copy_run);
 }
 
 static void add_patches(const struct td_conv *g, float *dx, int64_t cell, int64_t rows, const float *patches)
 {
-    int64_t width = td_conv_taps(g) * g->ic;
-    for (int64_t r = 0; r < rows; r++) {
-        struct tap_walk t;
-        walk_start(&t, g, cell + r);
-        while (walk_next(&t, g)) {
-            const float *from = patches + r * width + t.tap * g->ic;
-            float *to = dx + t.in_cell * g->ic;
-            for (int64_t i = 0; i < g->ic; i++) {
-                to[i] += from[i];
-            }
-        }
-    }
+    each_run(g, cell, rows, (float *)patches, dx, add_run);
 }
 
 /* Output cells whose patches take about 512 KiB; at least one. */
@@ -248,6 +304,57 @@ enum td_code td_conv_input_grad_gemm(struct td_call *c, const struct td_conv *g,
         td_gemm_f32(&m);
         add_patches(g, dx, cell, m.m, patches);
     }
+    return TD_OK;
+}
+
+/* Images of a batch, each by a thread of its own. */
+struct images {
+    const struct td_conv *g;
+    const float *w, *dy;
+    float *dx, *patches; /* of thread 0 */
+    int64_t block, room; /* cells, floats */
+    atomic_bool failed;
+};
+
+static void images_back(void *arg, int64_t from, int64_t to, int who)
+{
+    struct images *j = arg;
+    const struct td_conv *g = j->g;
+    const int64_t cells = td_conv_out_cells(g), width = td_conv_taps(g) * g->ic;
+    struct td_gemm m = {.tb = TD_TRANSPOSED,
+                        .n = width,
+                        .k = g->oc,
+                        .b = j->w,
+                        .c = j->patches + who * j->room,
+                        .lda = g->oc,
+                        .ldb = g->oc,
+                        .ldc = width};
+    zero(TD_FLOAT, j->dx + from * td_conv_in_cells(g) * g->ic, (to - from) * td_conv_in_cells(g) * g->ic);
+    for (int64_t cell = from * cells; cell < to * cells; cell += m.m) {
+        m.m = j->block < to * cells - cell ? j->block : to * cells - cell;
+        m.a = j->dy + cell * g->oc;
+        if (!td_dnnl_gemm(&m)) {
+            atomic_store_explicit(&j->failed, true, memory_order_relaxed);
+        }
+        add_patches(g, j->dx, cell, m.m, m.c);
+    }
+}
+
+enum td_code td_conv_input_grad_patches(struct td_call *c, const struct td_conv *g, const float *w,
+                                        const float *dy, float *dx, struct td_err *err)
+{
+    const int64_t width = td_conv_taps(g) * g->ic, block = block_rows(g);
+    const double image_ns =
+        (double)(td_conv_out_cells(g) * width) * ((double)g->oc * TD_SPREAD_OP_NS / 4 + 1);
+    const int ranges = td_spread_ranges(c, g->batch, 1, image_ns),
+              threads = ranges < 2 ? 1 : td_helpers(c)->most;
+    void *room;
+    TD_TRY(td_scratch(c, (size_t)(threads * block * width) * sizeof(float), &room, err));
+    struct images j = {
+        .g = g, .w = w, .dy = dy, .dx = dx, .patches = room, .block = block, .room = block * width};
+    td_spread_over(c, ranges, g->batch, 1, images_back, &j);
+    TD_FAIL_IF(atomic_load(&j.failed), err, RESOURCE_EXHAUSTED, "%s: oneDNN could not multiply",
+               TD_NODE_STR(c->node));
     return TD_OK;
 }
 

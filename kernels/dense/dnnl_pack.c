@@ -511,18 +511,6 @@ bool td_dnnl_weights_set(struct td_dnnl_weights *w, const dnnl_memory_desc_t *us
            (w->scales || td_dnnl_base_reorder_new(&w->packer, &w->plain, used));
 }
 
-bool td_dnnl_weights_in_panels(struct td_dnnl_weights *w, int64_t k, int64_t n, bool transposed,
-                               int64_t *depth)
-{
-    enum { DEEP = 16 }; /* rows of the layout's blocks, which lie one behind the other in a panel */
-    dnnl_dims_t dims = {k, n}, steps = {transposed ? 1 : n, transposed ? k : 1};
-    dnnl_memory_desc_t used;
-    *depth = (k + DEEP - 1) / DEEP * DEEP;
-    return dnnl_memory_desc_init_by_strides(&w->plain, 2, dims, dnnl_f32, steps) == dnnl_success &&
-           dnnl_memory_desc_init_by_tag(&used, 2, dims, dnnl_f32, dnnl_BA16a64b) == dnnl_success &&
-           td_dnnl_weights_set(w, &used, 0, transposed);
-}
-
 enum td_code td_dnnl_weights_transformed(struct td_dnnl_weights *w, const struct td_dnnl_transform *transform,
                                          int64_t rows, int64_t columns, int64_t floats, struct td_err *err)
 {

@@ -56,10 +56,6 @@ void td_dnnl_weights_fini(struct td_dnnl_weights *w);
 /* From the layout w->plain to `used`. columns: 0 without scale. False when oneDNN or memory lacks. */
 bool td_dnnl_weights_set(struct td_dnnl_weights *w, const dnnl_memory_desc_t *used, int64_t columns,
                          bool transposed);
-/* Floats [k,n], stored [n,k] where transposed says so, into panels [k,64] of 64 columns each, zeros behind
- * the last column; *depth: the rows of a panel, k or a little more. */
-bool td_dnnl_weights_in_panels(struct td_dnnl_weights *w, int64_t k, int64_t n, bool transposed,
-                               int64_t *depth);
 /* Floats [rows,columns] into `floats` others. */
 TD_MUST enum td_code td_dnnl_weights_transformed(struct td_dnnl_weights *w,
                                                  const struct td_dnnl_transform *transform, int64_t rows,

@@ -34,6 +34,9 @@ void td_gemm_plain(enum td_dtype dtype, const struct td_gemm *g);
 /* Floats: vectorised loops that read b once for up to eight rows, and pack nothing (gemm_few.c). Any m works;
  * a is not transposed. A row's result does not depend on m, bit for bit. */
 void td_gemm_small(const struct td_gemm *g);
+/* So many columns, b not transposed, td_gemm_small has in registers over all of k: better than panels, which
+ * are wider. */
+bool td_gemm_is_slim(int64_t n);
 /* Whether td_gemm_small beats any library: one row, or a small product. */
 bool td_gemm_is_small(const struct td_gemm *g);
 /* Whether it beats a library that is given the operands as they are: a few rows, too. */

@@ -29,6 +29,7 @@
 enum { WIDTH = 16, V = 8, DEEP = 4, HIGH = 3, ROWS = 8, STRIP = 1024, ROOM = STRIP + 16 };
 
 typedef float vec __attribute__((vector_size(V * 4), aligned(4), may_alias));
+typedef float half_vec __attribute__((vector_size(V * 2), aligned(4), may_alias));
 #define IN_ALL_LANES(x) ((vec){(x), (x), (x), (x), (x), (x), (x), (x)})
 
 struct strided { /* row i begins at + i * ld */
@@ -124,6 +125,33 @@ static void start(const struct td_gemm *g, float *c, int64_t n)
     }
 }
 
+/* n zeros, or n of from; whole vectors of them. A call, or the instruction that gcc puts in its place, takes
+ * longer than a short row. */
+TD_INLINE void begin_sums(float *restrict to, const float *from, int64_t n)
+{
+    int64_t j = 0;
+    for (; from != NULL && j + V <= n; j += V) {
+        *(vec *)(to + j) = *(const vec *)(from + j);
+    }
+    for (; from != NULL && j < n; j++) {
+        to[j] = from[j];
+    }
+    for (; from == NULL && j < n; j += V) {
+        *(vec *)(to + j) = (vec){0};
+    }
+}
+
+TD_INLINE void end_sums(float *restrict to, const float *from, int64_t n)
+{
+    int64_t j = 0;
+    for (; j + V <= n; j += V) {
+        *(vec *)(to + j) = *(const vec *)(from + j);
+    }
+    for (; j < n; j++) {
+        to[j] = from[j];
+    }
+}
+
 /* Up to ROWS rows, from row `first`. */
 static void few_rows(const struct td_gemm *g, int64_t first, int64_t rows)
 {
@@ -132,19 +160,63 @@ static void few_rows(const struct td_gemm *g, int64_t first, int64_t rows)
     float *c = (float *)g->c + first * g->ldc;
     for (int64_t j = 0; j < g->n; j += STRIP) {
         int64_t n = g->n - j < STRIP ? g->n - j : STRIP;
-        size_t bytes = (size_t)n * sizeof(float);
         for (int64_t i = 0; i < rows; i++) {
-            if (g->add) {
-                memcpy(sums + i * ROOM, c + i * g->ldc + j, bytes);
-            } else {
-                memset(sums + i * ROOM, 0, bytes);
-            }
+            begin_sums(sums + i * ROOM, g->add ? c + i * g->ldc + j : NULL, n);
         }
         add_products(rows, g->k, n, (struct strided){a, g->lda}, (struct strided){b + j, g->ldb}, sums, ROOM);
         for (int64_t i = 0; i < rows; i++) {
-            memcpy(c + i * g->ldc + j, sums + i * ROOM, bytes);
+            end_sums(c + i * g->ldc + j, sums + i * ROOM, n);
         }
     }
+}
+
+/* Rows of c of one or two vectors, which stay in registers over all of k. */
+#define SLIM(name, vec, width, vectors)                                                                      \
+    TD_INLINE void name##_rows(const struct td_gemm *g, int64_t i, int rows)                                 \
+    {                                                                                                        \
+        vec s[4][vectors];                                                                                   \
+        const float *a = (const float *)g->a + i * g->lda;                                                   \
+        float *c = (float *)g->c + i * g->ldc;                                                               \
+        for (int r = 0; r < rows * (vectors); r++) {                                                         \
+            vec *const at = (vec *)(c + r / (vectors)*g->ldc + r % (vectors) * (width));                     \
+            s[r / (vectors)][r % (vectors)] = g->add ? *at : (vec){0};                                       \
+        }                                                                                                    \
+        for (int64_t p = 0; p < g->k; p++) {                                                                 \
+            const vec *b = (const vec *)((const float *)g->b + p * g->ldb);                                  \
+            for (int r = 0; r < rows; r++) {                                                                 \
+                const vec x = a[r * g->lda + p] - (vec){0}; /* in all lanes; a sum would lose -0 */          \
+                for (int v = 0; v < (vectors); v++) {                                                        \
+                    s[r][v] += x * b[v];                                                                     \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+        for (int r = 0; r < rows * (vectors); r++) {                                                         \
+            *(vec *)(c + r / (vectors)*g->ldc + r % (vectors) * (width)) = s[r / (vectors)][r % (vectors)];  \
+        }                                                                                                    \
+    }                                                                                                        \
+    TD_CLONES static void name(const struct td_gemm *g)                                                      \
+    {                                                                                                        \
+        int64_t i = 0;                                                                                       \
+        for (; i + 4 <= g->m; i += 4) {                                                                      \
+            name##_rows(g, i, 4);                                                                            \
+        }                                                                                                    \
+        for (; i < g->m; i++) {                                                                              \
+            name##_rows(g, i, 1);                                                                            \
+        }                                                                                                    \
+    }
+SLIM(slim_4, half_vec, V / 2, 1)
+SLIM(slim_8, vec, V, 1)
+SLIM(slim_16, vec, V, 2)
+
+bool td_gemm_is_slim(int64_t n)
+{
+    return n == V / 2 || n == V || n == 2 * V;
+}
+
+/* As attention's heads have them. */
+static void slim(const struct td_gemm *g)
+{
+    (g->n == V / 2 ? slim_4 : g->n == V ? slim_8 : slim_16)(g);
 }
 
 static void dots(const struct td_gemm *g)
@@ -192,6 +264,8 @@ void td_gemm_small(const struct td_gemm *g)
 {
     if (g->tb != TD_PLAIN) {
         dots(g);
+    } else if (td_gemm_is_slim(g->n)) {
+        slim(g);
     } else if (g->m == 1) {
         start(g, g->c, g->n);
         add_products(1, g->k, g->n, (struct strided){g->a, g->lda}, (struct strided){g->b, g->ldb}, g->c,

@@ -8,18 +8,22 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/dense/gemm_panels.h"
+#include "kernels/dense/panel_pack.h"
 
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/compile/ir.h"
+#include "core/graph/graph.h"
 #include "kernels/dense/dnnl_pack.h"
 #include "kernels/dense/tile_posts.h"
 
 enum {
-    MOST_HIGH = 6,         /* rows of any tile at most */
-    BLOCK = 768,           /* of a sum: so many rows of a, and so much of them, stay in the first cache */
-    IN_PLACE_ROWS = 16,    /* at most, with weights that are not packed yet */
-    MANY_WEIGHTS = 1 << 19 /* a second cache does not hold them */
+    MOST_HIGH = 6,          /* rows of any tile at most */
+    BLOCK = 768,            /* of a sum: so many rows of a, and so much of them, stay in the first cache */
+    IN_PLACE_ROWS = 16,     /* at most, with weights that are not packed yet */
+    MANY_WEIGHTS = 1 << 19, /* a second cache does not hold them */
+    DEPTH = 8               /* nodes that are looked through for where weights come from */
 };
 
 struct rows { /* row i begins at + i * ld */
@@ -88,11 +92,31 @@ struct state {
     struct td_tile_posts posts;
 };
 
+#ifdef TD_HAS_CLONES
+/* Whether the value may be another in each run: it follows from what is fed. (What the body of a loop is
+ * given may stay; the rows behind find out when they meet it again.) */
+static bool is_fed(const struct td_node *n, int depth)
+{
+    bool fed = n->op == NULL || n->op == &td_op_feed || (n->op->flags & TD_OP_ARG) != 0;
+    for (int i = 0; i < n->n_in && !fed && depth > 0; i++) {
+        fed = is_fed(n->in[i].node, depth - 1);
+    }
+    return fed;
+}
+
+/* The weights will be the same ones in most runs. */
+static bool weights_stay(const struct td_kernel_query *q)
+{
+    return q->node == NULL || q->value[1] != NULL || !is_fed(q->node->in[1].node, DEPTH);
+}
+#endif
+
 bool td_gemm_panels_are_faster(const struct td_gemm *g, const struct td_kernel_query *q)
 {
 #ifdef TD_HAS_CLONES
     return g->ta == TD_PLAIN && g->m > 1 && g->n >= TD_PANEL && g->k * g->n >= MANY_WEIGHTS &&
-           __builtin_cpu_supports("x86-64-v4") && td_tile_posts_taken(q, g->n).n == q->n_post;
+           __builtin_cpu_supports("x86-64-v4") && td_tile_posts_taken(q, g->n).n == q->n_post &&
+           weights_stay(q);
 #else
     (void)g;
     (void)q;
@@ -115,7 +139,7 @@ enum td_code td_gemm_panels_offer(const struct td_gemm *g, const struct td_kerne
         td_free(s);
         return td_no_memory(err, sizeof *s, "a product");
     }
-    if (!td_dnnl_weights_in_panels(&s->weights, g->k, g->n, g->tb != TD_PLAIN, &s->depth)) {
+    if (!td_panel_pack_set(&s->weights, g->k, g->n, g->tb != TD_PLAIN, &s->depth)) {
         td_gemm_panels_free(s);
         o->refusal = "oneDNN does not pack weights of these shapes";
         return TD_OK;

@@ -287,6 +287,7 @@ struct job {
     int64_t blocks;       /* of queries, of a batch entry */
     int64_t columns;      /* of a row of scores: keys of a block in whole panels */
     bool few, as_it_lies; /* few queries; a query's entries are a run */
+    bool slim; /* values of one or two vectors, which are multiplied as they lie: panels are wider */
     float *scratch;
     size_t bench_floats;
 };
@@ -309,7 +310,7 @@ static size_t lay_out(const struct job *j, float *base, struct bench *w)
     const struct td_attention_sizes *s = &j->a->s;
     struct scratch r = {base, 0};
     w->keys = take(&r, j->few ? 0 : j->columns * s->depth);
-    w->values = take(&r, j->few ? 0 : j->columns * rounded_up(s->width, TD_PANEL));
+    w->values = take(&r, j->few || j->slim ? 0 : j->columns * rounded_up(s->width, TD_PANEL));
     w->query = take(&r, j->as_it_lies ? 0 : QUERIES * s->depth);
     w->scores = take(&r, QUERIES * j->columns);
     w->part = take(&r, QUERIES * s->width);
@@ -423,10 +424,10 @@ static const float *queries(const struct job *j, const struct place *p, const st
     return j->as_it_lies ? q : w->query;
 }
 
-/* c = a b, b packed or, for few rows, as it lies. */
-static void multiply(const struct job *j, const struct td_gemm *g)
+/* c = a b, b packed or as it lies. */
+static void multiply(const struct td_gemm *g, bool packed)
 {
-    if (j->few) {
+    if (!packed) {
         td_gemm_small(g);
     } else {
         td_gemm_panels(g, NULL);
@@ -445,17 +446,18 @@ static void block(const struct job *j, const struct place *p, const struct bench
     g.b = j->few ? p->k + from * k[1] : w->keys;
     g.ldb = j->few ? k[1] : s->depth;
     g.tb = j->few ? TD_TRANSPOSED : TD_PLAIN;
-    multiply(j, &g);
+    multiply(&g, !j->few);
     for (int64_t i = 0; i < rows; i++) {
         soften(j->a, p, w, (struct span){t + i, from, n, w->scores + i * j->columns}, &w->shrink[i]);
     }
     float *out = p->out + t * ld;
     struct td_gemm h = {.m = rows, .n = s->width, .k = n, .a = w->scores, .lda = j->columns};
-    h.b = j->few ? p->v + from * v[1] : w->values;
-    h.ldb = j->few ? v[1] : n;
+    const bool packed = !j->few && !j->slim;
+    h.b = packed ? w->values : p->v + from * v[1];
+    h.ldb = packed ? n : v[1];
     h.c = from == 0 ? out : w->part;
     h.ldc = from == 0 ? ld : s->width;
-    multiply(j, &h);
+    multiply(&h, packed);
     for (int64_t i = 0; i < rows && from > 0; i++) {
         add_scaled(out + i * ld, w->shrink[i], w->part + i * s->width, s->width);
     }
@@ -481,6 +483,8 @@ static void run_queries(const struct job *j, const struct bench *w, int64_t b, i
         const int64_t n = s->dim[0] - from < KEYS ? s->dim[0] - from : KEYS;
         if (!j->few) {
             td_attention_pack_keys(p.k + from * k[1], k, n, s->depth, w->keys);
+        }
+        if (!j->few && !j->slim) {
             td_attention_pack_values(p.v + from * v[1], v, n, s->width, w->values);
         }
         for (int64_t i = t; i < end; i += QUERIES) {
@@ -523,6 +527,7 @@ static enum td_code run_blocks(struct td_call *c, const struct attention *a, str
     j.as_it_lies = is_run(s, TD_ATTENTION_QUERY, s->depth);
     j.few = queries <= FEW && j.as_it_lies && is_run(s, TD_ATTENTION_KEY, s->depth) &&
             is_run(s, TD_ATTENTION_VALUE, s->width);
+    j.slim = td_gemm_is_slim(s->width) && is_run(s, TD_ATTENTION_VALUE, s->width);
     j.columns = rounded_up(keys < KEYS ? keys : KEYS, TD_PANEL);
     struct bench none;
     j.bench_floats = lay_out(&j, NULL, &none);

@@ -534,6 +534,7 @@ static enum td_code prepare_product(const struct td_kernel_query *q, struct td_k
 const struct td_op td_ops_einsum[] = {
     {.name = "Einsum",
      .sig = "(inputs:N*T) -> (output:T) {equation:string; N:int; T:type}",
+     .halves = TD_HALVES_ROUND,
      .flags = TD_OP_HEAVY | TD_OP_PRODUCT,
      .fuse = {.head = true},
      .batchable = TD_BATCHABLE(td_batchable_einsum),

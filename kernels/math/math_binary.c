@@ -348,6 +348,7 @@ const struct td_op td_ops_math_binary[] = {
      .infer = td_infer_broadcast,
      .simplify = td_simplify_sum,
      .fuse = {.stage = &td_stage_add},
+     .halves = TD_HALVES_ADD,
      .grad = td_add_grad,
      .kernels =
          (const struct td_kernel[]){
@@ -358,7 +359,7 @@ const struct td_op td_ops_math_binary[] = {
               .run = add_strings_run},
              {.name = NULL}}},
     ROW_COMMUTES("AddV2", add, TD_SET_NUMBERS, SIZES(td_affine_add), .simplify = td_simplify_sum,
-                 .fuse = {.stage = &td_stage_add}, .grad = td_add_grad),
+                 .fuse = {.stage = &td_stage_add}, .halves = TD_HALVES_ADD, .grad = td_add_grad),
     ROW("Sub", sub, TD_SET_NUMBERS, SIZES(td_affine_sub), .simplify = td_simplify_less,
         .fuse = {.stage = &td_stage_sub}, .grad = td_sub_grad),
     ROW_COMMUTES("Mul", mul, TD_SET_NUMBERS, SIZES(td_affine_mul), .simplify = simplify_mul,
@@ -378,9 +379,9 @@ const struct td_op td_ops_math_binary[] = {
     ROW("Mod", trunc_mod, TD_SET_F32_F64 | TD_SET_INDEX, SIZES(td_affine_mod)),
     ROW("Pow", pow, FLOATS_COMPLEX | TD_SET_SIGNED, .simplify = simplify_pow, .grad = td_pow_grad),
     ROW("Maximum", max, TD_SET_REALS, SIZES(td_affine_max), .fuse = {.stage = TD_STAGE_TWO(max_f32)},
-        .grad = td_maximum_grad),
+        .halves = TD_HALVES_KEEP, .grad = td_maximum_grad),
     ROW("Minimum", min, TD_SET_REALS, SIZES(td_affine_min), .fuse = {.stage = TD_STAGE_TWO(min_f32)},
-        .grad = td_minimum_grad),
+        .halves = TD_HALVES_KEEP, .grad = td_minimum_grad),
     ROW("SquaredDifference", sqdiff, FLOATS_COMPLEX | TD_SET_INDEX,
         .fuse = {.stage = TD_STAGE_TWO(sqdiff_f32)}, .grad = td_squared_difference_grad),
     ROW("Xlogy", xlogy, FLOATS_COMPLEX, .grad = td_xlogy_grad),

@@ -18,6 +18,7 @@
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/fused/fused_stage.h"
 #include "kernels/ops.h"
 #include "kernels/math/math_complex_grad.h"
 #include "kernels/cpu/vecmath.h"
@@ -157,6 +158,11 @@ TD_INLINE int32_t i32_of_float(float v)
     return v >= -0x1p31f && v < 0x1p31f ? (int32_t)v : INT32_MIN;
 }
 
+TD_INLINE int64_t i64_of_float(float v)
+{
+    return v >= -0x1p63f && v < 0x1p63f ? (int64_t)v : INT64_MIN;
+}
+
 TD_UNARY_LOOP(TD_CLONES, f32_to_i32, float, int32_t, i32_of_float)
 TD_UNARY_LOOP(TD_CLONES, f32_to_i16, float, int16_t, (int16_t)i32_of_float)
 TD_UNARY_LOOP(TD_CLONES, f32_to_u16, float, uint16_t, (uint16_t)i32_of_float)
@@ -170,6 +176,15 @@ TD_UNARY_LOOP(TD_CLONES, i32_to_i64, int32_t, int64_t, TD_AS_IS)
 TD_UNARY_LOOP(TD_CLONES, i64_to_i32, int64_t, int32_t, TD_AS_IS)
 TD_UNARY_LOOP(TD_CLONES, u8_to_f32, uint8_t, float, TD_AS_IS)
 TD_UNARY_LOOP(TD_CLONES, u8_to_i32, uint8_t, int32_t, TD_AS_IS)
+TD_UNARY_LOOP(TD_CLONES, u8_to_i64, uint8_t, int64_t, TD_AS_IS)
+TD_UNARY_LOOP(TD_CLONES, f32_to_i64, float, int64_t, i64_of_float)
+TD_UNARY_LOOP(TD_CLONES, f64_to_i64, double, int64_t, i64_of)
+TD_UNARY_LOOP(TD_CLONES, f64_to_i32, double, int32_t, i32_of)
+TD_UNARY_LOOP(TD_CLONES, i64_to_f64, int64_t, double, TD_AS_IS)
+TD_UNARY_LOOP(TD_CLONES, i32_to_f64, int32_t, double, TD_AS_IS)
+TD_UNARY_LOOP(TD_CLONES, f32_to_bool, float, td_bool, is_true)
+TD_UNARY_LOOP(TD_CLONES, i32_to_bool, int32_t, td_bool, is_true)
+TD_UNARY_LOOP(TD_CLONES, i64_to_bool, int64_t, td_bool, is_true)
 static void f32_to_f16(const void *x, void *y, int64_t n)
 {
     td_downcast_elems(y, x, TD_HALF, n);
@@ -202,7 +217,12 @@ static td_unary_fn *direct(enum td_dtype from, enum td_dtype to)
         {TD_FLOAT, TD_BFLOAT16, f32_to_bf16}, {TD_HALF, TD_FLOAT, f16_to_f32},
         {TD_BFLOAT16, TD_FLOAT, bf16_to_f32}, {TD_FLOAT, TD_INT8, f32_to_i8},
         {TD_FLOAT, TD_UINT8, f32_to_u8},      {TD_FLOAT, TD_INT16, f32_to_i16},
-        {TD_FLOAT, TD_UINT16, f32_to_u16},
+        {TD_FLOAT, TD_UINT16, f32_to_u16},    {TD_FLOAT, TD_INT64, f32_to_i64},
+        {TD_DOUBLE, TD_INT64, f64_to_i64},    {TD_DOUBLE, TD_INT32, f64_to_i32},
+        {TD_INT64, TD_DOUBLE, i64_to_f64},    {TD_INT32, TD_DOUBLE, i32_to_f64},
+        {TD_UINT8, TD_INT64, u8_to_i64},      {TD_BOOL, TD_INT64, u8_to_i64},
+        {TD_FLOAT, TD_BOOL, f32_to_bool},     {TD_INT32, TD_BOOL, i32_to_bool},
+        {TD_INT64, TD_BOOL, i64_to_bool},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         if (pairs[i].from == from && pairs[i].to == to) {
@@ -300,6 +320,24 @@ static struct td_value simplify_cast(struct td_emitter *e, const struct td_node 
     return td_attr_type(n, "SrcT") == td_attr_type(n, "DstT") ? n->in[0] : td_no_value;
 }
 
+/* ------------------------------------------------------------------ floats as half holds them */
+
+static void round_half(const void *x, void *y, int64_t n)
+{
+    td_half rounded[BLOCK];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int64_t m = n - i < BLOCK ? n - i : BLOCK;
+        td_downcast_elems(rounded, (const float *)x + i, TD_HALF, m);
+        td_upcast_elems((float *)y + i, rounded, TD_HALF, m);
+    }
+}
+
+static enum td_code round_half_run(struct td_call *c, struct td_err *err)
+{
+    static td_unary_fn *const loops[TD_DTYPE_END] = {[TD_FLOAT] = round_half};
+    return td_unary_run(c, loops, err);
+}
+
 const struct td_op td_ops_math_cast[] = {
     {.name = "Cast",
      .role = TD_ROLE_CAST,
@@ -314,5 +352,13 @@ const struct td_op td_ops_math_cast[] = {
          (const struct td_kernel[]){
              {.name = "math_cast.cpu", .device = TD_CPU, .refuse = refuse_objects, .run = cast_run},
              {.name = NULL}}},
+    {.name = "_RoundHalf",
+     .role = TD_ROLE_ROUND_HALF,
+     .flags = TD_OP_ELEMENTWISE,
+     .sig = "(x:float) -> (y:float)",
+     .infer = td_infer_same,
+     .fuse = {.stage = TD_STAGE_ONE(round_half)},
+     .kernels = TD_KERNEL("round_half.cpu", round_half_run),
+     .grad_missing = "made by the compiler, after gradients"},
     {.name = NULL},
 };

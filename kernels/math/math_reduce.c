@@ -467,12 +467,12 @@ RUN(min, ROWS_EXTREMES(min), ROWS_INTS(min))
 RUN(all, [TD_BOOL] = REDUCER(all, bool))
 RUN(any, [TD_BOOL] = REDUCER(any, bool))
 
-#define ROW(op_name, op, set, gradient, ...)                                                                 \
+#define ROW(op_name, op, set, gradient, of_halves, ...)                                                      \
     {                                                                                                        \
         .name = op_name,                                                                                     \
         .sig = "(input:T, reduction_indices:Tidx) -> (output:T) {keep_dims:bool=false; T:type; "             \
                "Tidx:type=int32}",                                                                           \
-        .flags = TD_OP_TOTAL, .permute = &td_permute_reduce,                                                 \
+        .flags = TD_OP_TOTAL, .permute = &td_permute_reduce, .halves = of_halves,                            \
         .batchable = TD_BATCHABLE(td_batchable_reduce, __VA_ARGS__), .grad = gradient,                       \
         .vectorize = td_many_axes, .host_in = 1u << 1, .infer = td_infer_reduce,                             \
         .kernels = TD_KERNEL("math_reduce.cpu", op##_run, {"T", set}, {"Tidx", TD_SET_INDEX})                \
@@ -540,18 +540,19 @@ static bool rows_of_sum_to(struct td_batchable_step *s)
 }
 
 const struct td_op td_ops_math_reduce[] = {
-    ROW("Sum", sum, TD_SET_NUMBERS, td_sum_grad, SIZES(td_affine_add)),
-    ROW("Mean", mean, TD_SET_NUMBERS, td_mean_grad, ),
-    ROW("Prod", prod, TD_SET_NUMBERS, td_prod_grad, SIZES(td_affine_mul)),
-    ROW("Max", max, TD_SET_REALS, td_extreme_grad, SIZES(td_affine_max)),
-    ROW("Min", min, TD_SET_REALS, td_extreme_grad, SIZES(td_affine_min)),
-    ROW("EuclideanNorm", norm, TD_SET_NUMBERS, td_norm_grad, ),
+    ROW("Sum", sum, TD_SET_NUMBERS, td_sum_grad, TD_HALVES_ROUND, SIZES(td_affine_add)),
+    ROW("Mean", mean, TD_SET_NUMBERS, td_mean_grad, TD_HALVES_NOT, ),
+    ROW("Prod", prod, TD_SET_NUMBERS, td_prod_grad, TD_HALVES_NOT, SIZES(td_affine_mul)),
+    ROW("Max", max, TD_SET_REALS, td_extreme_grad, TD_HALVES_KEEP, SIZES(td_affine_max)),
+    ROW("Min", min, TD_SET_REALS, td_extreme_grad, TD_HALVES_KEEP, SIZES(td_affine_min)),
+    ROW("EuclideanNorm", norm, TD_SET_NUMBERS, td_norm_grad, TD_HALVES_NOT, ),
     ROW_BOOL("All", all),
     ROW_BOOL("Any", any),
     {.name = "_SumTo",
      .sig = "(input:T, shape:int32) -> (output:T) {T:type}",
      .vectorize = td_many_sum_to,
      .flags = TD_OP_VIEW,
+     .halves = TD_HALVES_ROUND,
      .host_in = 1u << 1,
      .batchable = TD_BATCHABLE(rows_of_sum_to),
      .grad = td_sum_to_grad,

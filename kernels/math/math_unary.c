@@ -158,10 +158,10 @@ RUN(erfc, TD_ROWS_FLOATS(erfc))
 #define NUMBERS (TD_SET_FLOATS | TD_SET_COMPLEX)
 
 const struct td_op td_ops_math_unary[] = {
-    ROW_FUSES("Abs", abs, TD_SET_FLOATS | TD_SET_SIGNED, .simplify = td_simplify_repeated,
-              .grad = td_abs_grad),
-    ROW("Neg", neg, NUMBERS | TD_SET_SIGNED, .fuse = {.stage = &td_stage_neg}, .simplify = td_simplify_undone,
-        .grad = td_neg_grad),
+    ROW_FUSES("Abs", abs, TD_SET_FLOATS | TD_SET_SIGNED, .halves = TD_HALVES_KEEP,
+              .simplify = td_simplify_repeated, .grad = td_abs_grad),
+    ROW("Neg", neg, NUMBERS | TD_SET_SIGNED, .fuse = {.stage = &td_stage_neg}, .halves = TD_HALVES_KEEP,
+        .simplify = td_simplify_undone, .grad = td_neg_grad),
     ROW_FUSES("Square", square, TD_SET_NUMBERS, .grad = td_square_grad),
     ROW_FUSES("Sign", sign, NUMBERS | TD_SET_SIGNED, .simplify = td_simplify_repeated, .grad = td_sign_grad),
     ROW("Floor", floor, TD_SET_FLOATS, .simplify = td_simplify_repeated, .grad = td_not_differentiable),

@@ -155,9 +155,9 @@ static void leaky_stage(const float *a, const float *b, float *y, int64_t n, enu
 
 const struct td_op td_ops_activation[] = {
     ROW("Relu", relu, TD_SET_REALS, .simplify = simplify_relu,
-        .fuse = {.stage = TD_STAGE_POST(relu_f32, TD_POST_RELU)}),
+        .fuse = {.stage = TD_STAGE_POST(relu_f32, TD_POST_RELU)}, .halves = TD_HALVES_KEEP),
     ROW("Relu6", relu6, TD_SET_REALS, .simplify = td_simplify_repeated,
-        .fuse = {.stage = TD_STAGE_POST(relu6_f32, TD_POST_RELU6)}),
+        .fuse = {.stage = TD_STAGE_POST(relu6_f32, TD_POST_RELU6)}, .halves = TD_HALVES_KEEP),
     ROW("Elu", elu, TD_SET_FLOATS, .fuse = {.stage = TD_STAGE_POST(elu_f32, TD_POST_ELU)}),
     ROW("Selu", selu, TD_SET_FLOATS, .fuse = {.stage = TD_STAGE_ONE(selu_f32)}),
     ROW("Softplus", softplus, TD_SET_FLOATS, .fuse = {.stage = TD_STAGE_ONE(softplus_f32)}),

@@ -16,7 +16,9 @@
 
 #include "core/batchable/batchable_rule.h"
 #include "kernels/nn/conv_grad.h"
+#include "kernels/nn/conv_layout.h"
 #include "kernels/nn/conv_panels.h"
+#include "kernels/nn/conv_repeat.h"
 #include "kernels/nn/conv_spec.h"
 #include "kernels/dense/dnnl.h"
 #include "kernels/dense/dnnl_filter.h"
@@ -26,8 +28,18 @@
 #include "kernels/cpu/upcast.h"
 #include "kernels/dense/winograd.h"
 
-/* in tiles; in panels; packed, in float or in bfloat16; patches times the filter; loops */
-enum body { BODY_WINOGRAD, BODY_PANELS, BODY_DNNL, BODY_NATIVE, BODY_BLAS, BODY_PLAIN };
+/* in tiles; in panels; of repeated channels; packed, in float or in bfloat16; patches times the filter, by
+ * oneDNN or OpenBLAS; loops */
+enum body {
+    BODY_WINOGRAD,
+    BODY_PANELS,
+    BODY_REPEAT,
+    BODY_DNNL,
+    BODY_NATIVE,
+    BODY_PATCHES,
+    BODY_BLAS,
+    BODY_PLAIN
+};
 
 /* A row's run: what goes in the direction `kind`, by a body. */
 #define RUN(kind, name, body)                                                                                \
@@ -44,82 +56,13 @@ static enum td_dtype arithmetic(enum body body, enum td_dtype t)
     return body != BODY_NATIVE && (t == TD_HALF || t == TD_BFLOAT16) ? TD_FLOAT : t;
 }
 
-/* Cells of an activation: channels, and all spatial positions of one image. */
-struct image {
-    int64_t batch, cells, channels;
-};
-
-/* t's elements in the arithmetic type, channels last. */
-static enum td_code bring(struct td_call *c, enum td_dtype type, const struct td_tensor *t, struct image im,
-                          const void **out, struct td_err *err)
+static struct td_conv_image input_image(const struct td_conv *g)
 {
-    const void *data = t->data;
-    if (type != t->dtype) {
-        const float *f;
-        TD_TRY(td_upcast(c, t, &f, err));
-        data = f;
-    }
-    if (td_conv_layout(c->node).channels_first && td_tensor_count(t) > 0) {
-        void *transposed;
-        TD_TRY(td_scratch(c, (size_t)td_tensor_count(t) * td_dtype_size(type), &transposed, err));
-        td_layout_swap(transposed, data, im.batch, im.channels, im.cells, td_dtype_size(type));
-        data = transposed;
-    }
-    *out = data;
-    return TD_OK;
+    return (struct td_conv_image){g->batch, td_conv_in_cells(g), g->ic};
 }
-
-/* Where the loops write output t: its own bytes when type and layout allow it. */
-static enum td_code room(struct td_call *c, enum td_dtype type, const struct td_tensor *t, void **out,
-                         struct td_err *err)
+static struct td_conv_image output_image(const struct td_conv *g)
 {
-    *out = t->data;
-    if (type == t->dtype && !td_conv_layout(c->node).channels_first) {
-        return TD_OK;
-    }
-    return td_scratch(c, (size_t)td_tensor_count(t) * td_dtype_size(type), out, err);
-}
-
-static enum td_code deliver(struct td_call *c, enum td_dtype type, struct td_tensor *t, struct image im,
-                            void *from, struct td_err *err)
-{
-    if (from == t->data || td_tensor_count(t) == 0) {
-        return TD_OK;
-    }
-    void *transposed = from;
-    if (td_conv_layout(c->node).channels_first) {
-        transposed = t->data;
-        if (type != t->dtype) {
-            TD_TRY(td_scratch(c, (size_t)td_tensor_count(t) * td_dtype_size(type), &transposed, err));
-        }
-        td_layout_swap(transposed, from, im.batch, im.cells, im.channels, td_dtype_size(type));
-    }
-    if (type != t->dtype) {
-        td_downcast(t, transposed);
-    }
-    return TD_OK;
-}
-
-static enum td_code filter_of(struct td_call *c, enum td_dtype type, const struct td_tensor *t,
-                              const void **out, struct td_err *err)
-{
-    *out = t->data;
-    if (type == t->dtype) {
-        return TD_OK;
-    }
-    const float *f;
-    TD_TRY(td_upcast(c, t, &f, err));
-    *out = f;
-    return TD_OK;
-}
-
-static struct image input_image(const struct td_conv *g)
-{
-    return (struct image){g->batch, td_conv_in_cells(g), g->ic};
-}
-static struct image output_image(const struct td_conv *g)
-{
-    return (struct image){g->batch, td_conv_out_cells(g), g->oc};
+    return (struct td_conv_image){g->batch, td_conv_out_cells(g), g->oc};
 }
 
 #define EMPTY "a tensor has no elements"
@@ -173,26 +116,29 @@ static enum td_code forward(struct td_call *c, enum body body, struct td_err *er
     const void *x, *w;
     void *to;
     const enum td_dtype type = arithmetic(body, y->dtype);
-    TD_TRY(bring(c, type, c->in[0], input_image(&g), &x, err));
-    TD_TRY(room(c, type, y, &to, err));
+    TD_TRY(td_conv_bring(c, type, c->in[0], input_image(&g), &x, err));
+    TD_TRY(td_conv_room(c, type, y, &to, err));
     if (body == BODY_WINOGRAD) {
         TD_TRY(td_winograd_run(c->state, c, x, c->in[1], to, err));
     } else if (body == BODY_PANELS) {
         TD_TRY(td_conv_panels_run(c->state, c, &g, x, c->in[1], to, err));
+    } else if (body == BODY_REPEAT) {
+        TD_TRY(td_conv_repeat_run(c->state, c, &g, x, c->in[1], to, err));
     } else if (body == BODY_DNNL || body == BODY_NATIVE) {
         TD_TRY(td_dnnl_run(c->state, c, x, c->in[1], to, err));
     } else if (body == BODY_BLAS) {
-        TD_TRY(filter_of(c, type, c->in[1], &w, err));
+        TD_TRY(td_conv_filter_as(c, type, c->in[1], &w, err));
         TD_TRY(td_conv_forward_gemm(c, &g, x, w, to, err));
     } else {
-        TD_TRY(filter_of(c, type, c->in[1], &w, err));
+        TD_TRY(td_conv_filter_as(c, type, c->in[1], &w, err));
         td_conv_forward(type, &g, x, w, to);
     }
-    return deliver(c, type, y, output_image(&g), to, err);
+    return td_conv_deliver(c, type, y, output_image(&g), to, err);
 }
 
 RUN(forward, winograd, BODY_WINOGRAD)
 RUN(forward, panels, BODY_PANELS)
+RUN(forward, repeat, BODY_REPEAT)
 RUN(forward, dnnl, BODY_DNNL)
 RUN(forward, native, BODY_NATIVE)
 RUN(forward, blas, BODY_BLAS)
@@ -246,6 +192,12 @@ static enum td_code prepare_forward_panels(const struct td_kernel_query *q, stru
     return prepare_own(q, td_conv_panels_offer, o, err);
 }
 
+static enum td_code prepare_forward_repeat(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                           struct td_err *err)
+{
+    return prepare_own(q, td_conv_repeat_offer, o, err);
+}
+
 /* With rounded operands, where the model asks for it. */
 static enum td_code prepare_forward_low(const struct td_kernel_query *q, struct td_kernel_offer *o,
                                         struct td_err *err)
@@ -272,23 +224,26 @@ static enum td_code input_grad(struct td_call *c, enum body body, struct td_err 
     const void *dy, *w;
     void *to;
     const enum td_dtype type = arithmetic(body, dx->dtype);
-    TD_TRY(bring(c, type, c->in[2], output_image(&g), &dy, err));
-    TD_TRY(room(c, type, dx, &to, err));
+    TD_TRY(td_conv_bring(c, type, c->in[2], output_image(&g), &dy, err));
+    TD_TRY(td_conv_room(c, type, dx, &to, err));
     if (body == BODY_DNNL || body == BODY_NATIVE) {
         TD_TRY(td_dnnl_run(c->state, c, dy, c->in[1], to, err));
-        return deliver(c, type, dx, input_image(&g), to, err);
+        return td_conv_deliver(c, type, dx, input_image(&g), to, err);
     }
-    TD_TRY(filter_of(c, type, c->in[1], &w, err));
-    if (body == BODY_BLAS) {
+    TD_TRY(td_conv_filter_as(c, type, c->in[1], &w, err));
+    if (body == BODY_PATCHES) {
+        TD_TRY(td_conv_input_grad_patches(c, &g, w, dy, to, err));
+    } else if (body == BODY_BLAS) {
         TD_TRY(td_conv_input_grad_gemm(c, &g, w, dy, to, err));
     } else {
         td_conv_input_grad(type, &g, w, dy, to);
     }
-    return deliver(c, type, dx, input_image(&g), to, err);
+    return td_conv_deliver(c, type, dx, input_image(&g), to, err);
 }
 
 RUN(input_grad, dnnl, BODY_DNNL)
 RUN(input_grad, native, BODY_NATIVE)
+RUN(input_grad, patches, BODY_PATCHES)
 RUN(input_grad, blas, BODY_BLAS)
 RUN(input_grad, plain, BODY_PLAIN)
 
@@ -313,6 +268,20 @@ static enum td_code prepare_input_grad_native(const struct td_kernel_query *q, s
     return o->refusal != NULL ? TD_OK : offer_input_grad(q, TD_BFLOAT16_NATIVE, o, err);
 }
 
+static enum td_code prepare_input_grad_patches(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                               struct td_err *err)
+{
+    enum { FEW_CHANNELS = 3, LEAST_SUM = 16 };
+    struct td_conv g;
+    TD_TRY(spec_of(q, &g, err));
+    const bool pays = g.ic <= FEW_CHANNELS && g.oc >= LEAST_SUM && !td_conv_is_pointwise(&g);
+    o->refusal = blas_refusal(&g);
+    if (o->refusal == NULL && !pays && q->target.trial_ns == 0) {
+        o->refusal = "oneDNN's convolution is as fast";
+    }
+    return TD_OK;
+}
+
 /* ------------------------------------------------------------------ towards the filter */
 
 static enum td_code filter_grad(struct td_call *c, enum body body, struct td_err *err)
@@ -325,8 +294,8 @@ static enum td_code filter_grad(struct td_call *c, enum body body, struct td_err
     void *to = dw->data;
     const enum td_dtype type = arithmetic(body, dw->dtype);
     const enum td_dtype sums = arithmetic(BODY_DNNL, dw->dtype); /* a native one adds up floats, too */
-    TD_TRY(bring(c, type, c->in[0], input_image(&g), &x, err));
-    TD_TRY(bring(c, type, c->in[2], output_image(&g), &dy, err));
+    TD_TRY(td_conv_bring(c, type, c->in[0], input_image(&g), &x, err));
+    TD_TRY(td_conv_bring(c, type, c->in[2], output_image(&g), &dy, err));
     if (sums != dw->dtype) {
         TD_TRY(td_scratch(c, (size_t)td_tensor_count(dw) * td_dtype_size(sums), &to, err));
     }
@@ -438,6 +407,18 @@ static bool conv_back_rows(struct td_batchable_step *s)
     {                                                                                                        \
         LOW(kname) ROWS(kname, forward, td_dnnl_free, plain)                                                 \
     }
+#define FORWARD_DEPTHWISE(kname, plain)                                                                      \
+    (const struct td_kernel[])                                                                               \
+    {                                                                                                        \
+        LOW(kname){.name = kname ".dnnl_repeat",                                                             \
+                   .library = TD_LIB_DNNL,                                                                   \
+                   .types = TYPES(TD_BIT(TD_FLOAT)),                                                         \
+                   .competes = true,                                                                         \
+                   .prepare = prepare_forward_repeat,                                                        \
+                   .release = td_dnnl_free,                                                                  \
+                   .run = forward_repeat},                                                                   \
+            ROWS(kname, forward, td_dnnl_free, plain)                                                        \
+    }
 #define FORWARD_2D(kname, plain)                                                                             \
     (const struct td_kernel[])                                                                               \
     {                                                                                                        \
@@ -448,7 +429,13 @@ static bool conv_back_rows(struct td_batchable_step *s)
 #define INPUT_GRAD(kname, plain)                                                                             \
     (const struct td_kernel[])                                                                               \
     {                                                                                                        \
-        ROWS(kname, input_grad, td_dnnl_free, plain)                                                         \
+        {.name = kname ".dnnl_patches",                                                                      \
+         .library = TD_LIB_DNNL,                                                                             \
+         .types = TYPES(TD_BIT(TD_FLOAT)),                                                                   \
+         .competes = true,                                                                                   \
+         .prepare = prepare_input_grad_patches,                                                              \
+         .run = input_grad_patches},                                                                         \
+            ROWS(kname, input_grad, td_dnnl_free, plain)                                                     \
     }
 #define FILTER_GRAD(kname)                                                                                   \
     (const struct td_kernel[])                                                                               \
@@ -514,7 +501,7 @@ const struct td_op td_ops_conv[] = {
      .stride = &td_conv_stride,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = td_conv_forward_infer,
-     .kernels = FORWARD("depthwise_conv2d", TD_SET_FLOATS),
+     .kernels = FORWARD_DEPTHWISE("depthwise_conv2d", TD_SET_FLOATS),
      .grad = td_conv_grad},
     {.name = "DepthwiseConv2dNativeBackpropInput",
      .sig = "(input_sizes:int32, filter:T, out_backprop:T) -> (output:T) " ATTRS_DEPTHWISE,

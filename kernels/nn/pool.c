@@ -408,6 +408,7 @@ const struct td_op td_ops_pool[] = {
     {.name = "MaxPool",
      .sig = "(input:T) -> (output:T) {T:type=float; " WINDOW_EXPLICIT
             "data_format:string='NHWC' in ['NHWC','NCHW','NCHW_VECT_C']}",
+     .halves = TD_HALVES_KEEP,
      .flags = TD_OP_HEAVY,
      .channels = &td_pool_channels,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
@@ -418,6 +419,7 @@ const struct td_op td_ops_pool[] = {
      .sig = "(input:T, ksize:int32, strides:int32) -> (output:T) {T:type=float; padding:string in "
             "['SAME','VALID']; "
             "data_format:string='NHWC' in ['NHWC','NCHW','NCHW_VECT_C']}",
+     .halves = TD_HALVES_KEEP,
      .flags = TD_OP_HEAVY,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .host_in = 6,

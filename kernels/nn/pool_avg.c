@@ -30,6 +30,47 @@ TD_CLONES static void scale_row(float *restrict y, float by, int64_t n)
     }
 }
 
+/* The average of so many channels of a window that lies inside, from x on. */
+TD_INLINE void avg_block(const struct td_pool *p, float *restrict y, const float *restrict x, int width)
+{
+    float sum[16] = {0};
+    const float count = (float)(p->axis[0].k * p->axis[1].k * p->axis[2].k);
+    for (int64_t a = 0; a < p->axis[0].k; a++) {
+        for (int64_t b = 0; b < p->axis[1].k; b++) {
+            const float *row = x + (a * p->axis[1].in + b) * p->axis[2].in * p->channels;
+            for (int64_t k = 0; k < p->axis[2].k; k++, row += p->channels) {
+                for (int l = 0; l < width; l++) {
+                    sum[l] += row[l];
+                }
+            }
+        }
+    }
+    for (int l = 0; l < width; l++) {
+        y[l] = sum[l] / count;
+    }
+}
+
+TD_CLONES static void avg_inside(const struct td_pool *p, float *restrict y, const float *restrict x,
+                                 int64_t cells)
+{
+    const int64_t n = p->channels;
+    for (int64_t i = 0; i < cells; i++, y += n, x += p->axis[2].stride * n) {
+        int64_t c = 0;
+        for (; c + 16 <= n; c += 16) {
+            avg_block(p, y + c, x + c, 16);
+        }
+        for (; c + 8 <= n; c += 8) {
+            avg_block(p, y + c, x + c, 8);
+        }
+        for (; c + 4 <= n; c += 4) {
+            avg_block(p, y + c, x + c, 4);
+        }
+        for (; c < n; c++) {
+            avg_block(p, y + c, x + c, 1);
+        }
+    }
+}
+
 static void avg_f32(const struct td_pool *p, const struct td_pool_part *part)
 {
     struct td_pool_walk w;
@@ -37,6 +78,14 @@ static void avg_f32(const struct td_pool *p, const struct td_pool_part *part)
     const float *x = part->x;
     float *y = (float *)part->y + part->from * n;
     for (int64_t cell = part->from; cell < part->to; cell++, y += n) {
+        int64_t in_cell;
+        const int64_t inside = td_pool_inside(p, cell, part->to, &in_cell);
+        if (inside > 0) {
+            avg_inside(p, y, x + in_cell * n, inside);
+            cell += inside - 1;
+            y += (inside - 1) * n;
+            continue;
+        }
         memset(y, 0, (size_t)n * sizeof *y);
         for (bool more = td_pool_cell_start(&w, p, cell); more; more = td_pool_cell_next(&w, p)) {
             add_row(y, x + w.in_cell * n, 1, n);

@@ -307,6 +307,32 @@ bool td_pool_cell_start(struct td_pool_walk *w, const struct td_pool *p, int64_t
     return w->count > 0;
 }
 
+/* Windows of the axis that lie inside are [*from, *to). */
+static void inside_of(const struct td_window *w, int64_t *from, int64_t *to)
+{
+    *from = (w->before + w->stride - 1) / w->stride;
+    *to = w->in + w->before >= w->k ? (w->in + w->before - w->k) / w->stride + 1 : 0;
+    *to = *to < w->out ? *to : w->out;
+}
+
+int64_t td_pool_inside(const struct td_pool *p, int64_t cell, int64_t to, int64_t *in_cell)
+{
+    int64_t rest = cell, at[3], from[3], end[3], n = to - cell;
+    bool inside = !p->stretched;
+    for (int a = 2; a >= 0; a--) {
+        inside_of(&p->axis[a], &from[a], &end[a]);
+        at[a] = rest % p->axis[a].out;
+        rest /= p->axis[a].out;
+        inside &= p->axis[a].before >= 0 && at[a] >= from[a] && at[a] < end[a];
+    }
+    *in_cell = rest;
+    for (int a = 0; a < 3; a++) {
+        *in_cell = *in_cell * p->axis[a].in + at[a] * p->axis[a].stride - p->axis[a].before;
+    }
+    n = n < end[2] - at[2] ? n : end[2] - at[2];
+    return inside && !td_work_spent(32 * n) ? n : 0;
+}
+
 bool td_pool_cell_next(struct td_pool_walk *w, const struct td_pool *p)
 {
     int a = 2;

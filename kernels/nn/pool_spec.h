@@ -53,6 +53,9 @@ int64_t td_pool_out_cells(const struct td_pool *p);
 /* Stands on the first cell of output cell `cell`'s window; false when the window is empty. */
 bool td_pool_cell_start(struct td_pool_walk *w, const struct td_pool *p, int64_t cell);
 bool td_pool_cell_next(struct td_pool_walk *w, const struct td_pool *p);
+/* How many output cells from `cell` on, up to `to`, are of one row and have their windows wholly inside;
+ * in_cell: the first input cell of the first of them. The next one's lies axis[2].stride cells further. */
+int64_t td_pool_inside(const struct td_pool *p, int64_t cell, int64_t to, int64_t *in_cell);
 /* Output cells [from, to) of x's into y, all of channels last; at: where each came from, if it is asked. */
 struct td_pool_part {
     const void *x;

@@ -198,6 +198,7 @@ static void log_softmax_grad(struct td_grad *g)
 const struct td_op td_ops_softmax[] = {
     {.name = "Softmax",
      .sig = "(logits:T) -> (softmax:T) {T:type}",
+     .halves = TD_HALVES_ROUND,
      .flags = TD_OP_TOTAL,
      .vectorize = td_many_last,
      .permute = &td_permute_map1,
@@ -207,6 +208,7 @@ const struct td_op td_ops_softmax[] = {
      .grad = softmax_grad},
     {.name = "LogSoftmax",
      .sig = "(logits:T) -> (logsoftmax:T) {T:type}",
+     .halves = TD_HALVES_ROUND,
      .flags = TD_OP_TOTAL,
      .vectorize = td_many_last,
      .permute = &td_permute_map1,

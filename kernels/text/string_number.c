@@ -13,6 +13,7 @@
 #include "kernels/text/summarize.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,6 +81,59 @@ static double real_at(const struct td_tensor *t, int64_t i)
     }
 }
 
+/* The digits of v, so many at least, before `end`. */
+static char *put_digits(char *end, uint64_t v, int least)
+{
+    for (; v > 0 || least > 0; v /= 10, least--) {
+        *--end = (char)('0' + v % 10);
+    }
+    return end;
+}
+
+/* v as "%f" has it, before `end`: six places, exactly rounded, ties to even. NULL: too large, or no
+ * number. */
+static char *put_fixed(char *end, double v)
+{
+    enum { PLACES = 6, MILLION = 1000000, MANTISSA = 53, FARTHEST = 126 };
+    const double size = fabs(v);
+    if (!(size < 0x1p53)) {
+        return NULL;
+    }
+    uint64_t whole = (uint64_t)size, part = 0;
+    int exponent;
+    const double fraction = frexp(size - (double)whole, &exponent);
+    const int shift = MANTISSA - exponent; /* the rest is so many binary places of an integer */
+    if (fraction > 0 && shift <= FARTHEST) {
+        const unsigned __int128 product = (unsigned __int128)(uint64_t)ldexp(fraction, MANTISSA) * MILLION;
+        const unsigned __int128 half = (unsigned __int128)1 << (shift - 1), rest = product & (2 * half - 1);
+        part = (uint64_t)(product >> shift);
+        part += rest > half || (rest == half && part % 2 == 1);
+    }
+    whole += part / MILLION;
+    end = put_digits(end, part % MILLION, PLACES);
+    *--end = '.';
+    end = put_digits(end, whole, 1);
+    *(end - 1) = '-';
+    return signbit(v) ? end - 1 : end;
+}
+
+/* Element i of the usual types in the usual format; false: it is none. */
+static bool put_usual(const struct td_tensor *x, int64_t i, struct td_strbuf *b, enum td_code *rc,
+                      struct td_err *err)
+{
+    char text[48], *const end = text + sizeof text, *at = NULL;
+    if (x->dtype == TD_FLOAT || x->dtype == TD_DOUBLE) {
+        at = put_fixed(end, real_at(x, i));
+    } else if (x->dtype == TD_INT32 || x->dtype == TD_INT64) {
+        const int64_t v = td_tensor_int(x, i);
+        at = put_digits(end, v < 0 ? -(uint64_t)v : (uint64_t)v, 1);
+        *(at - 1) = '-';
+        at -= v < 0;
+    }
+    *rc = at == NULL ? TD_OK : td_strbuf_put(b, at, (size_t)(end - at), err);
+    return at != NULL;
+}
+
 /* The functions below print through a format made by format_head. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -116,7 +170,11 @@ static enum td_code put_string(const struct td_tensor *x, int64_t i, int64_t wid
 static enum td_code as_string_one(const struct td_node *node, const struct td_tensor *x, int64_t i,
                                   const char *fmt, struct td_strbuf *b, struct td_err *err)
 {
+    enum td_code rc;
     b->n = 0;
+    if ((strcmp(fmt, "%f") == 0 || strcmp(fmt, "%" PRId64) == 0) && put_usual(x, i, b, &rc, err)) {
+        return rc;
+    }
     switch (x->dtype) {
     case TD_BOOL:
         return td_strbuf_puts(b, TD_DATA(x, td_bool)[i] ? "true" : "false", err);

@@ -11,6 +11,7 @@ OUT/cases.txt    label, model directory, case file of every call: those of these
                  its first answered golden case and the one of its largest batch (call.h describes the file)
 """
 import glob
+import itertools
 import json
 import os
 import struct
@@ -145,21 +146,26 @@ def signatures(folder):
     return m.meta_graphs[0].signature_def
 
 
-def zoo_cases(suite):
-    """(model, case, folder, signature's name, inputs): the first answered case of each model, and its largest."""
+def answered_cases(suite):
+    """(model, case, folder, signature's name, inputs) of every golden case that has an answer, and nothing empty."""
     for listing in sorted(glob.glob(os.path.join(suite, "goldens", "*", "cases.json"))):
         folder = os.path.dirname(listing)
         model = os.path.basename(folder)
-        rows = []
         for case in json.load(open(listing)):
             if "error" in case or "file" not in case or "gradient" in case:
                 continue
             inputs = read_inputs(os.path.join(folder, case["file"]))
             if inputs is not None and all(a.size > 0 for a in inputs.values()):
-                rows.append((model, case["id"], os.path.join(suite, "models", model), case["signature"], inputs))
-        largest = max(rows, key=lambda r: sum(a.size for a in r[4].values()), default=None)
-        yield from rows[:1]
-        if largest is not None and largest is not rows[0] and largest[3] == rows[0][3]:
+                yield model, case["id"], os.path.join(suite, "models", model), case["signature"], inputs
+
+
+def zoo_cases(suite):
+    """Those of answered_cases that are the first of their model, and its largest."""
+    for _, rows in itertools.groupby(answered_cases(suite), lambda row: row[0]):
+        rows = list(rows)
+        largest = max(rows, key=lambda r: sum(a.size for a in r[4].values()))
+        yield rows[0]
+        if largest is not rows[0] and largest[3] == rows[0][3]:
             yield largest
 
 

@@ -100,7 +100,8 @@ static const char *const CPU_ALONE[] = {"AudioSpectrogram",
                                         "StatelessRandomPoisson",
                                         "StatelessSampleDistortedBoundingBox",
                                         "StatelessShuffle",
-                                        "UnicodeScript"};
+                                        "UnicodeScript",
+                                        "_RoundHalf" /* of halves on the host */};
 static const char *const MAKES_OBJECTS[] = {"SerializeManySparse", "SerializeSparse"};
 static const char *const OF_REFERENCES[] = {"RefIdentity", "_Rows"};
 static const char *const OF_BRANCHES[] = {"FakeParam"};

@@ -9,6 +9,7 @@
 #include "kernels/dense/dnnl_pack.h"
 #include "kernels/dense/gemm_cpu.h"
 #include "kernels/dense/gemm_panels.h"
+#include "kernels/dense/panel_pack.h"
 #include "kernels/dense/tile_posts.h"
 #include "tests/test.h"
 
@@ -68,7 +69,7 @@ static void check(int64_t m, int64_t k, int64_t n, enum td_trans tb, bool add)
 
 TEST(rows_together_are_what_they_are_alone)
 {
-    static const int64_t ks[] = {0, 1, 3, 4, 7, 64, 130}, ns[] = {1, 7, 8, 9, 65, 1024, 1029, 2100};
+    static const int64_t ks[] = {0, 1, 3, 4, 7, 64, 130}, ns[] = {4, 7, 8, 9, 16, 1, 65, 1024, 1029, 2100};
     for (int64_t m = 1; m <= MOST; m++) {
         for (size_t k = 0; k < sizeof ks / sizeof ks[0]; k++) {
             for (size_t n = 0; n < sizeof ns / sizeof ns[0]; n += 1 + (m > 4)) {
@@ -118,7 +119,8 @@ static void check_panels(int64_t m, int64_t k, int64_t n)
 
 TEST(panels_give_what_rows_give)
 {
-    static const int64_t ks[] = {1, 5, 16, 300, 1601}, ns[] = {1, 31, 32, 40, 64, 65, 127, 128, 200};
+    static const int64_t ks[] = {1, 5, 16, 300, 1601};
+    static const int64_t ns[] = {1, 4, 8, 16, 31, 32, 40, 64, 65, 127, 128, 200};
     for (int64_t m = 1; m <= MOST; m++) {
         for (size_t k = 0; k < sizeof ks / sizeof ks[0]; k++) {
             for (size_t n = 0; n < sizeof ns / sizeof ns[0]; n += 1 + (ks[k] > 1000)) {
@@ -208,7 +210,7 @@ static void check_pack(const struct td_tensor *t, bool transposed, struct td_dnn
     struct td_dnnl_pack *pack;
     int64_t depth;
     const int64_t n = t->shape.dim[0];
-    CHECK(td_dnnl_weights_init(w) && td_dnnl_weights_in_panels(w, n, n, transposed, &depth));
+    CHECK(td_dnnl_weights_init(w) && td_panel_pack_set(w, n, n, transposed, &depth));
     CHECK(td_dnnl_weights_known(w, t, &err) == TD_OK);
     CHECK(td_dnnl_weights_meet(w, t, NULL, &pack, &err) == TD_OK && pack != NULL && depth == n);
     const float *x = t->data, *p = td_dnnl_pack_data(pack);
@@ -268,7 +270,7 @@ TEST(the_first_weights_are_packed_at_once_and_what_moves_is_not)
     struct td_tensor t[STEPS];
     int64_t depth;
     const int64_t before = td_budget_noted(TD_MEMORY_PACKED);
-    CHECK(td_dnnl_weights_init(&w) && td_dnnl_weights_in_panels(&w, N, N, false, &depth));
+    CHECK(td_dnnl_weights_init(&w) && td_panel_pack_set(&w, N, N, false, &depth));
     for (int i = 0; i < STEPS; i++) { /* as training would */
         t[i] = square(N, i);
         CHECK_INT(met(&w, &t[i], NULL), i == 0);
@@ -294,7 +296,7 @@ TEST(slabs_go_with_what_lies_in_them)
     }
     const uint64_t before = td_buffer_live_bytes();
     for (int i = 0; i < MANY; i++) {
-        CHECK(td_dnnl_weights_init(&w[i]) && td_dnnl_weights_in_panels(&w[i], N, N, false, &depth));
+        CHECK(td_dnnl_weights_init(&w[i]) && td_panel_pack_set(&w[i], N, N, false, &depth));
         CHECK_OK(td_dnnl_weights_known(&w[i], &t[i], &err));
     }
     CHECK(td_buffer_live_bytes() - before >= MANY * N * N * sizeof(float));

@@ -10,6 +10,7 @@
 
 #include "core/base/file_pages.h"
 #include "kernels/dense/dnnl_pack.h"
+#include "kernels/dense/panel_pack.h"
 #include "proto/bytes/crc32c.h"
 #include "proto/bytes/mapping.h"
 #include "tests/unit/temp_dir.h"
@@ -92,7 +93,7 @@ static void init(struct td_dnnl_weights *w, enum way way)
                                            dnnl_AB16b16a) == dnnl_success);
         CHECK(td_dnnl_weights_set(w, &used, N, false));
     } else {
-        CHECK(td_dnnl_weights_in_panels(w, N, N, way == TRANSPOSED, &depth));
+        CHECK(td_panel_pack_set(w, N, N, way == TRANSPOSED, &depth));
     }
 }
 

@@ -11,8 +11,11 @@
 #include "tests/unit/kernels/drawn_make.h"
 
 #define T "{T:type=float} "
-#define CONV(strides, padding)                                                                               \
-    "c = Conv2D {T:type=float; strides:list(int)=" strides "; padding:string='" padding "'} (x, y)\n"
+/* Weights of the file: those that are fed are not packed. */
+#define WEIGHTS(dims) "float" dims " 0.13 -0.27 0.05 0.31 -0.15 0.02 0.44 -0.38 0.21 -0.09 0.17"
+#define CONV(strides, padding, dims)                                                                         \
+    "c = Conv2D {T:type=float; strides:list(int)=" strides "; padding:string='" padding                      \
+    "'} (x, " WEIGHTS(dims) ")\n"
 
 static struct td_window window(int64_t in, int64_t k, int64_t stride)
 {
@@ -81,23 +84,27 @@ static struct td_shape matrix(int64_t rows, int64_t columns)
 
 /* 800 * 700 weights, of which some fill no whole panel, and sums in two blocks. */
 #define RELU "r = Relu " T "(c)\n"
-#define MATMUL(transpose) "c = MatMul {T:type=float; transpose_b:bool=" transpose "} (x, y)\n"
+#define MATMUL(transpose, y) "c = MatMul {T:type=float; transpose_b:bool=" transpose "} (x, " y ")\n"
 
 TEST(products)
 {
     static const int64_t rows[] = {2, 5, 31, 130};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        compare_drawn(XY MATMUL("false") RELU, matrix(rows[i], 800), matrix(800, 700));
-        compare_drawn(XY MATMUL("true") "r = Tanh " T "(c)\n", matrix(rows[i], 800), matrix(700, 800));
+        const struct td_shape x = matrix(rows[i], 800), none = td_shape_scalar();
+        compare_drawn(X MATMUL("false", WEIGHTS("[800,700]")) RELU, x, none);
+        compare_drawn(X MATMUL("true", WEIGHTS("[700,800]")) "r = Tanh " T "(c)\n", x, none);
+        compare_drawn(XY MATMUL("false", "y") RELU, x, matrix(800, 700));
+        compare_drawn(XY MATMUL("true", "y") "r = Tanh " T "(c)\n", x, matrix(700, 800));
     }
 }
 
 TEST(convolutions)
 {
-    compare_drawn(XY CONV("[1,1,1,1]", "VALID") RELU, shape4(2, 5, 6, 512), shape4(1, 1, 512, 1100));
-    compare_drawn(XY CONV("[1,2,2,1]", "VALID") RELU, shape4(1, 9, 7, 512), shape4(1, 1, 512, 1100));
-    compare_drawn(XY CONV("[1,1,1,1]", "SAME") RELU, shape4(1, 7, 6, 256), shape4(3, 3, 256, 256));
-    compare_drawn(XY CONV("[1,2,1,1]", "SAME") RELU, shape4(2, 8, 6, 200), shape4(3, 5, 200, 190));
+    const struct td_shape none = td_shape_scalar();
+    compare_drawn(X CONV("[1,1,1,1]", "VALID", "[1,1,512,1100]") RELU, shape4(2, 5, 6, 512), none);
+    compare_drawn(X CONV("[1,2,2,1]", "VALID", "[1,1,512,1100]") RELU, shape4(1, 9, 7, 512), none);
+    compare_drawn(X CONV("[1,1,1,1]", "SAME", "[3,3,256,256]") RELU, shape4(1, 7, 6, 256), none);
+    compare_drawn(X CONV("[1,2,1,1]", "SAME", "[3,5,200,190]") RELU, shape4(2, 8, 6, 200), none);
 }
 
 /* Weights of the file, with what takes their place in a network: a shift, a sum, an activation. */
@@ -113,8 +120,9 @@ TEST(what_follows)
     for (size_t i = 0; i < sizeof posts / sizeof posts[0]; i++) {
         char text[2000];
         snprintf(text, sizeof text,
-                 XY "c = Conv2D {T:type=float; strides:list(int)=[1,1,1,1]; padding:string='SAME'} (x, "
-                    "float[1,1,900,600] 0.13 -0.27 0.05 0.31 -0.15 0.02 0.44 -0.38 0.21 -0.09 0.17)\n%s",
+                 XY
+                 "c = Conv2D {T:type=float; strides:list(int)=[1,1,1,1]; padding:string='SAME'} (x, " WEIGHTS(
+                     "[1,1,900,600]") ")\n%s",
                  posts[i]);
         compare_drawn(text, shape4(1, 6, 7, 900), shape4(1, 6, 7, 600));
     }
@@ -122,8 +130,8 @@ TEST(what_follows)
 
 TEST(the_same_bits_on_several_threads)
 {
-    const char *const text = XY CONV("[1,1,1,1]", "SAME") RELU;
-    const struct td_shape shape[2] = {shape4(2, 7, 7, 256), shape4(3, 3, 256, 320)};
+    const char *const text = X CONV("[1,1,1,1]", "SAME", "[3,3,256,320]") RELU;
+    const struct td_shape shape[2] = {shape4(2, 7, 7, 256), td_shape_scalar()};
     struct td_tensor in[2] = {drawn(&shape[0], 5), drawn(&shape[1], 7)};
     struct made_pool pool;
     pool_start(&pool);
