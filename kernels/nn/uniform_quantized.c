@@ -141,7 +141,7 @@ static int32_t nearest_zero(double least, double most, double scale)
 {
     const double from_least = -128 - least / scale, from_most = 127 - most / scale;
     const double v = 128 + fabs(least / scale) < 127 + fabs(most / scale) ? from_least : from_most;
-    return v <= -128 ? -128 : v >= 127 ? 127 : (int32_t)round(v);
+    return isnan(v) ? 0 : v <= -128 ? -128 : v >= 127 ? 127 : (int32_t)round(v); /* NaN: of infinite floats */
 }
 
 void td_uniform_by_range(const float *x, int64_t n, int32_t *centred, float *scale)
