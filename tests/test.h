@@ -4,8 +4,8 @@
  *   TEST_MAIN(RUN(rows_keep_their_order) RUN(...))
  *
  * A failing CHECK prints where and both values, and ends the test. With an argument only the tests whose name
- * contains it run; with TEST_EVERY=N in the environment only each N-th, the second among them. The exit status
- * is 0 when every test passed.
+ * contains it run; with TEST_EVERY=N in the environment only each N-th, the second among them. The exit
+ * status is 0 when every test passed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_TESTS_TEST_H
@@ -62,7 +62,7 @@ static inline int test_left_out(void)
 {
     static int met;
     const char *every = getenv("TEST_EVERY");
-    const int n = every != NULL ? atoi(every) : 1;
+    const long n = every != NULL ? strtol(every, NULL, 10) : 1;
     return n > 1 && met++ % n != 1;
 }
 
