@@ -333,6 +333,9 @@ TEST(what_may_follow_in_a_fused_node_of_the_hosts_has_a_step_here)
     int known = 0;
     for (const struct td_op *const *family = td_op_families; *family != NULL; family++) {
         for (const struct td_op *op = *family; op->name != NULL; op++) {
+            if (op->role == TD_ROLE_ROUND_HALF) {
+                continue; /* made where there is no device: core/compile/pass_half.c */
+            }
             struct td_node part = {.op = op, .op_name = op->name}, node = {0};
             struct td_part parts[] = {{.node = &part}};
             const struct td_fused fused = {.parts = parts, .n_parts = 1};
