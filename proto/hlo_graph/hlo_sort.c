@@ -144,7 +144,7 @@ static struct td_value places(struct td_hlo_frame *f, const struct order *o, con
 
 void td_hlo_sort(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
-    struct order o;
+    struct order o = {.n_keys = 0};
     struct td_value x[MOST_OPERANDS];
     if (op->n_in < 1 || op->n_in > MOST_OPERANDS || op->n_out != op->n_in || op->n_regions < 1) {
         td_hlo_fail(f, TD_UNIMPLEMENTED, "%d operands", op->n_in);
