@@ -182,6 +182,21 @@ enum td_code td_shape_concat(const struct td_shape *a, const struct td_shape *b,
     return td_shape_make(out, dims, a->rank + b->rank, err);
 }
 
+int64_t td_shape_spread_index(const struct td_shape *own, const struct td_shape *all, int64_t at)
+{
+    int64_t index = 0, step = 1;
+    for (int d = all->rank - 1; d >= 0; d--) {
+        const int64_t here = at % all->dim[d];
+        const int own_d = d - (all->rank - own->rank);
+        at /= all->dim[d];
+        if (own_d >= 0) {
+            index += own->dim[own_d] == 1 ? 0 : here * step;
+            step *= own->dim[own_d];
+        }
+    }
+    return index;
+}
+
 bool td_shape_axis(int rank, int64_t axis, int *out)
 {
     if (axis < -(int64_t)rank || axis >= rank) {

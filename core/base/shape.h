@@ -44,6 +44,8 @@ TD_MUST enum td_code td_shape_broadcast(const struct td_shape *a, const struct t
 /* a's dims followed by b's; INVALID_ARGUMENT past TD_MAX_RANK. Unknown rank in either gives unknown rank. */
 TD_MUST enum td_code td_shape_concat(const struct td_shape *a, const struct td_shape *b, struct td_shape *out,
                                      struct td_err *err);
+/* Where element `at` of a tensor of shape `all` lies in one of shape `own` that broadcasts to it; known. */
+int64_t td_shape_spread_index(const struct td_shape *own, const struct td_shape *all, int64_t at);
 /* Axis in [-rank, rank) to [0, rank); false outside. */
 bool td_shape_axis(int rank, int64_t axis, int *out);
 

@@ -33,7 +33,7 @@
 #include "core/compile/placer.h"
 #include "core/compile/remap.h"
 
-enum { MAX_READERS = 8, NAME_BYTES = 160 };
+enum { MAX_READERS = 8, NAME_BYTES = 160, OTHERS = 2 };
 
 struct fuser {
     struct td_ir *ir;
@@ -42,7 +42,7 @@ struct fuser {
     const struct td_op_def *with_head, *without;
     int *reader_at;           /* by node id: where its readers start in readers[] */
     struct td_node **readers; /* one an edge */
-    unsigned char *pinned;    /* by node id: its value must exist */
+    unsigned char *pinned;    /* by node id: its value must exist; OTHERS: one that is not its first */
     unsigned char *taken;     /* by node id: fused already, or in the group at hand */
     unsigned char *on_device; /* by node id: it runs on the model's device; NULL: there is none */
     struct td_node *group[TD_FUSED_PARTS];
@@ -78,17 +78,17 @@ static bool find_readers(struct fuser *x)
         for (int i = 0; i < to->n_in; i++) {
             struct td_value v = to->in[i];
             x->readers[x->reader_at[v.node->id + 1]++] = to;
-            x->pinned[v.node->id] |= v.port != 0;
+            x->pinned[v.node->id] |= v.port != 0 ? OTHERS : 0;
         }
         for (int i = 0; i < to->n_control; i++) {
-            x->pinned[to->control[i]->id] = 1;
+            x->pinned[to->control[i]->id] |= 1;
         }
     }
     for (int i = 0; i < ir->n_fetches; i++) {
-        x->pinned[ir->fetches[i].node->id] = 1;
+        x->pinned[ir->fetches[i].node->id] |= ir->fetches[i].port != 0 ? OTHERS : 1;
     }
     for (int i = 0; i < ir->n_roots; i++) {
-        x->pinned[ir->roots[i]->id] = 1;
+        x->pinned[ir->roots[i]->id] |= 1;
     }
     return true;
 }
@@ -125,7 +125,7 @@ static bool all_floats(const struct fuser *x, const struct td_node *n)
 
 static bool is_stage(const struct fuser *x, const struct td_node *n)
 {
-    if (n->op == NULL || x->taken[n->id] || n->n_in == 0 ||
+    if (n->op == NULL || x->taken[n->id] || n->n_in == 0 || (x->pinned[n->id] & OTHERS) ||
         (n->n_out != 1 && n->n_out != 5 && n->n_out != 6)) {
         return false;
     }

@@ -48,7 +48,7 @@ enum td_differentiable td_op_differentiable(const struct td_op_def *def, const c
         *why = "as TensorFlow says";
         return TD_DIFFERENTIABLE_NOT;
     }
-    if (op->grad != NULL) {
+    if (op->grad != NULL || op->expand != NULL) { /* as what it stands for */
         return TD_DIFFERENTIABLE;
     }
     if (op->flags & TD_OP_REFUSED) {

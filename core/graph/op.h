@@ -261,6 +261,10 @@ enum td_op_flags {
  * has n at hand. No node: n stays. */
 typedef struct td_value td_simplify_fn(struct td_emitter *e, const struct td_node *n);
 
+/* n, of a graph that is being loaded, becomes nodes of other ops, itself the last of them (td_emit_again); or
+ * it stays as it is, and its kernel says why. (core/graph/expand.h) */
+typedef void td_expand_fn(struct td_emitter *e, struct td_node *n);
+
 /* How the fuse pass joins the op with others into one step (core/graph/fused.h). */
 struct td_op_fuse {
     /* a float kernel with one output, written whole through td_out: may begin a fused node */
@@ -433,6 +437,7 @@ struct td_op {
     td_infer_fn *infer; /* NULL: outputs are known only when run */
     const struct td_kernel *kernels; /* ends with a row without a name; the plain reference comes last */
     /* what the compiler asks (above); zeroed where nothing of the kind is known */
+    td_expand_fn *expand;
     td_simplify_fn *simplify;
     struct td_op_fuse fuse;
     enum td_halves halves; /* its nodes of halves */

@@ -4,14 +4,16 @@
  * Order: (1) functions are sorted and indexed, and polymorphic ones instantiated (core/graph/instantiate.c);
  * (2) every node gets its definition (a function of the library wins over a builtin op, an op only the file
  * describes comes last), defaults for absent attributes, and its output dtypes; (3) input texts become edges
- * and dtypes are compared along each. A node without any definition stays: it is reported by whoever reaches
- * it, and must not stop the rest of the model.
+ * and dtypes are compared along each; (4) nodes that stand for others become these (core/graph/expand.c). A
+ * node without any definition stays: it is reported by whoever reaches it, and must not stop the rest of the
+ * model.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/graph/define.h"
+#include "core/graph/expand.h"
 #include "core/base/hash.h"
 #include "core/graph/instantiate.h"
 #include "core/base/mem.h"
@@ -287,6 +289,10 @@ enum td_code td_graph_resolve(struct td_graph *g, struct td_library *lib, const 
         l.g = &lib->functions[i]->body;
         TD_TRY(lib->functions[i]->is_template ? TD_OK : link_nodes(&l));
         TD_TRY(lib->functions[i]->is_template ? TD_OK : link_returns(&l, lib->functions[i]));
+    }
+    TD_TRY(td_graph_expand(g, ops, err));
+    for (int i = 0; i < lib->n_functions; i++) {
+        TD_TRY(lib->functions[i]->is_template ? TD_OK : td_graph_expand(&lib->functions[i]->body, ops, err));
     }
     return TD_OK;
 }

@@ -1,11 +1,13 @@
-/* kernels/linalg/linalg_function.c - functions of square matrices: MatrixSquareRoot, MatrixLogarithm.
+/* kernels/linalg/linalg_function.c - functions of square matrices: MatrixSquareRoot, MatrixLogarithm,
+ * MatrixExponential.
  *
- *     input [.., N, N]   ->   the principal root or logarithm, [.., N, N]
+ *     input [.., N, N]   ->   the principal root or logarithm, or e to the matrix, [.., N, N]
  *
- * The root is the limit of the iteration  y, z <- (y + z^-1) / 2, (z + y^-1) / 2  from (a, 1), which doubles
- * its digits a step. The logarithm takes roots until what is left is near 1, sums the series of log((1 + w) /
- * (1 - w)) there, and doubles as often. A matrix without such a value (an eigenvalue on the negative axis, or
- * a singular one for the logarithm) comes out as NaN.
+ * The root is the limit of the iteration  y, z <- (y + z^-1) / 2, (z + y^-1) / 2  from (a, 1), which
+ * doubles its digits a step. The logarithm takes roots until what is left is near 1, sums the series of
+ * log((1 + w) / (1 - w)) there, and doubles as often. The exponential of a matrix halved until its rows'
+ * sums are small is a quotient of two polynomials (Pade's), squared as often. A matrix without such a
+ * value (an eigenvalue on the negative axis, or a singular one for the logarithm) comes out as NaN.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -17,7 +19,7 @@
 #include "kernels/linalg/linalg_solve_grad.h"
 #include "kernels/linalg/zmatrix.h"
 
-enum { ROOT_STEPS = 60, MOST_ROOTS = 60, TERMS = 14 };
+enum { ROOT_STEPS = 60, MOST_ROOTS = 60, TERMS = 14, DEGREE = 8 };
 static const double NEAR = 0.1;
 
 static enum td_code square_infer(struct td_infer *c, struct td_err *err)
@@ -142,6 +144,63 @@ static bool logarithm(struct bench *w, td_zc *a)
     return true;
 }
 
+/* The greatest sum of magnitudes along a row. */
+static double widest_row(const td_zc *a, int64_t n)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < n; k++) {
+            sum += cabs(a[i * n + k]);
+        }
+        most = fmax(most, sum);
+    }
+    return most;
+}
+
+/* y = p(a), s = p(-a): the polynomial of degree DEGREE whose quotient p(a) / p(-a) is e^a where a is
+ * small. */
+static void pade(struct bench *w, const td_zc *a)
+{
+    const int64_t n = w->n;
+    double factor = 1;
+    copy(w->y, w->one, n);
+    copy(w->s, w->one, n);
+    copy(w->z, w->one, n); /* powers of a */
+    for (int k = 1; k <= DEGREE; k++) {
+        factor *= (double)(DEGREE - k + 1) / (k * (2 * DEGREE - k + 1));
+        td_zmatrix_multiply(w->t, w->z, a, n, n, n);
+        copy(w->z, w->t, n);
+        for (int64_t i = 0; i < n * n; i++) {
+            w->y[i] += factor * w->z[i];
+            w->s[i] += (k % 2 == 0 ? factor : -factor) * w->z[i];
+        }
+    }
+}
+
+static bool exponential(struct bench *w, td_zc *a)
+{
+    const double size = widest_row(a, w->n);
+    int halvings = 0;
+    if (!isfinite(size)) {
+        return false;
+    }
+    frexp(size, &halvings); /* size < 2^halvings */
+    halvings = halvings < -1 ? 0 : halvings + 1;
+    for (int64_t i = 0; i < w->n * w->n; i++) {
+        a[i] *= ldexp(1, -halvings);
+    }
+    pade(w, a);
+    if (!divide(w, w->s, w->y, a)) {
+        return false;
+    }
+    for (int k = 0; k < halvings; k++) {
+        td_zmatrix_multiply(w->t, a, a, w->n, w->n, w->n);
+        copy(a, w->t, w->n);
+    }
+    return true;
+}
+
 static enum td_code each(struct td_call *c, bool (*function)(struct bench *w, td_zc *a), struct td_err *err)
 {
     struct td_tensor *y;
@@ -172,6 +231,11 @@ static enum td_code logarithm_run(struct td_call *c, struct td_err *err)
     return each(c, logarithm, err);
 }
 
+static enum td_code exponential_run(struct td_call *c, struct td_err *err)
+{
+    return each(c, exponential, err);
+}
+
 const struct td_op td_ops_linalg_function[] = {
     {.name = "MatrixSquareRoot",
      .sig = "(input:T) -> (output:T) {T:type}",
@@ -187,5 +251,12 @@ const struct td_op td_ops_linalg_function[] = {
      .batchable = TD_BATCHABLE(td_batchable_map2),
      .infer = square_infer,
      .kernels = TD_KERNEL("matrix_logarithm.cpu", logarithm_run, {"T", TD_SET_COMPLEX})},
+    {.name = "MatrixExponential",
+     .sig = "(input:T) -> (output:T) {T:type}",
+     .permute = &td_permute_map2,
+     .batchable = TD_BATCHABLE(td_batchable_map2),
+     .infer = square_infer,
+     .kernels = TD_KERNEL("matrix_exponential.cpu", exponential_run,
+                          {"T", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE) | TD_SET_COMPLEX})},
     {.name = NULL},
 };

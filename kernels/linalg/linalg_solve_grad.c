@@ -17,14 +17,17 @@
 
 /* ------------------------------------------------------------------ functions of one matrix */
 
-void td_cholesky_grad(struct td_grad *g)
+struct td_value td_cholesky_formula(struct td_emitter *e, struct td_value l, struct td_value dl)
 {
-    struct td_emitter *e = g->e;
-    const struct td_value l = td_grad_out(g, 0);
-    const struct td_value lower = td_f_lower(e, td_f_batch_matmul(e, l, td_grad_at(g, 0), true, false));
+    const struct td_value lower = td_f_lower(e, td_f_batch_matmul(e, l, dl, true, false));
     const struct td_value left = td_f_triangular_solve(e, l, td_f_scale_diagonal(e, lower, 0.5), true, true);
     const struct td_value both = td_f_triangular_solve(e, l, td_f_adjoint(e, left), true, true);
-    td_grad_give(g, 0, td_f_scale(e, td_f_add(e, both, td_f_adjoint(e, both)), 0.5));
+    return td_f_scale(e, td_f_add(e, both, td_f_adjoint(e, both)), 0.5);
+}
+
+void td_cholesky_grad(struct td_grad *g)
+{
+    td_grad_give(g, 0, td_cholesky_formula(g->e, td_grad_out(g, 0), td_grad_at(g, 0)));
 }
 
 void td_matrix_inverse_grad(struct td_grad *g)

@@ -18,4 +18,7 @@ void td_banded_solve_grad(struct td_grad *g);
 void td_tridiagonal_matmul_grad(struct td_grad *g);
 void td_tridiagonal_solve_grad(struct td_grad *g);
 
+/* The gradient of the matrix whose lower factor is l, of which dl is the gradient. */
+struct td_value td_cholesky_formula(struct td_emitter *e, struct td_value l, struct td_value dl);
+
 #endif

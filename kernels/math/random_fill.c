@@ -155,7 +155,7 @@ static double poisson_sample(double rate, struct td_philox g, double most)
     return isinf(rate) ? (double)INFINITY : poisson_rejection(rate, &u, most);
 }
 
-static void store_number(struct td_tensor *t, int64_t i, double v)
+void td_random_fill_store(struct td_tensor *t, int64_t i, double v)
 {
     bool fits = v >= -9.2e18 && v <= 9.2e18;
     if (t->dtype == TD_DOUBLE) {
@@ -203,8 +203,8 @@ static enum td_code fill_each(struct td_call *c, bool gamma, struct td_philox g,
         td_philox_skip(&at, (uint64_t)k * TD_RANDOM_STEPS);
         int64_t p = k / samples;
         double v = td_upcast_at(param, p);
-        store_number(out, (k % samples) * n_param + p,
-                     gamma ? td_random_gamma(v, at) : poisson_sample(v, at, most));
+        td_random_fill_store(out, (k % samples) * n_param + p,
+                             gamma ? td_random_gamma(v, at) : poisson_sample(v, at, most));
     }
     return TD_OK;
 }
@@ -268,7 +268,8 @@ enum td_code td_random_fill_classes(struct td_call *c, struct td_philox g, const
         double *sums = mem, total = cumulate(logits, b, n, sums);
         for (int64_t j = 0; j < draws; j++) {
             uint32_t x0 = td_philox_word(&w), x1 = td_philox_word(&w);
-            store_number(out, b * draws + j, (double)above(sums, n, td_philox_double(x0, x1) * total));
+            td_random_fill_store(out, b * draws + j,
+                                 (double)above(sums, n, td_philox_double(x0, x1) * total));
         }
         if (td_stopped(c)) {
             return td_stop_error(c, err);

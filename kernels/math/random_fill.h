@@ -37,6 +37,9 @@ TD_MUST enum td_code td_random_fill_classes(struct td_call *c, struct td_philox 
 TD_MUST enum td_code td_random_fill_shuffled(struct td_call *c, struct td_philox g, const struct td_tensor *x,
                                              struct td_tensor *out, struct td_err *err);
 
+/* Element i of a tensor of floats or of int32 or int64: v, as the type holds it. */
+void td_random_fill_store(struct td_tensor *t, int64_t i, double v);
+
 /* Ops that keep a generator between calls: *g = it as it is now; it then moves on by `steps`. */
 typedef enum td_code td_random_reserve_fn(struct td_call *c, uint64_t steps, struct td_philox *g,
                                           struct td_err *err);

@@ -9,4 +9,6 @@
 /* The last input is alpha: RandomGamma, StatelessRandomGammaV2 and V3. */
 void td_random_gamma_grad(struct td_grad *g);
 
+void td_random_truncated_grad(struct td_grad *g); /* StatelessParameterizedTruncatedNormal */
+
 #endif

@@ -205,20 +205,34 @@ void td_batch_norm_grad_grad(struct td_grad *g)
 /* ------------------------------------------------------------------ the others */
 
 /* y = (x - m) k + beta with k = gamma / sqrt(v + epsilon), or without gamma. */
+void td_global_batch_norm_formula(struct td_emitter *e, const struct td_global_norm *s, struct td_value *out)
+{
+    const struct td_value axes = td_f_ints(e, 0, 1, 2), epsilon = td_f_number(e, s->v, s->epsilon);
+    const struct td_value moved = td_f_add(e, s->v, epsilon), r = td_f_1(e, "Rsqrt", moved);
+    const struct td_value k = s->scaled ? td_f_mul(e, r, s->gamma) : r;
+    const struct td_value sum = td_f_sum(e, s->dy, axes, false);
+    const struct td_value by_x = td_f_sum(e, td_f_mul(e, s->dy, td_f_sub(e, s->t, s->m)), axes, false);
+    out[0] = td_f_mul(e, s->dy, k);
+    out[1] = td_f_neg(e, td_f_mul(e, sum, k));
+    out[2] = td_f_scale(e, td_f_div(e, td_f_mul(e, by_x, k), moved), -0.5);
+    out[3] = sum;
+    out[4] = s->scaled ? td_f_mul(e, by_x, r) : td_f_zeros_like(e, s->gamma);
+}
+
 void td_global_batch_norm_grad(struct td_grad *g)
 {
-    struct td_emitter *e = g->e;
-    const struct td_value x = td_grad_in(g, 0), v = td_grad_in(g, 2), gamma = td_grad_in(g, 4);
-    const struct td_value dy = td_grad_at(g, 0), axes = td_f_ints(e, 0, 1, 2);
-    const bool scaled = td_attr_bool(g->node, "scale_after_normalization");
-    const struct td_value epsilon = td_f_number(e, v, (float)td_attr_float(g->node, "variance_epsilon"));
-    const struct td_value moved = td_f_add(e, v, epsilon), r = td_f_1(e, "Rsqrt", moved);
-    const struct td_value k = scaled ? td_f_mul(e, r, gamma) : r;
-    const struct td_value sum = td_f_sum(e, dy, axes, false);
-    const struct td_value by_x = td_f_sum(e, td_f_mul(e, dy, td_f_sub(e, x, td_grad_in(g, 1))), axes, false);
-    td_grad_give(g, 0, td_f_mul(e, dy, k));
-    td_grad_give(g, 1, td_f_neg(e, td_f_mul(e, sum, k)));
-    td_grad_give(g, 2, td_f_scale(e, td_f_div(e, td_f_mul(e, by_x, k), moved), -0.5));
-    td_grad_give(g, 3, sum);
-    td_grad_give(g, 4, scaled ? td_f_mul(e, by_x, r) : td_f_zeros_like(e, gamma));
+    struct td_value out[5];
+    td_global_batch_norm_formula(
+        g->e,
+        &(struct td_global_norm){.t = td_grad_in(g, 0),
+                                 .m = td_grad_in(g, 1),
+                                 .v = td_grad_in(g, 2),
+                                 .gamma = td_grad_in(g, 4),
+                                 .dy = td_grad_at(g, 0),
+                                 .epsilon = (float)td_attr_float(g->node, "variance_epsilon"),
+                                 .scaled = td_attr_bool(g->node, "scale_after_normalization")},
+        out);
+    for (int i = 0; i < 5; i++) {
+        td_grad_give(g, i, out[i]);
+    }
 }

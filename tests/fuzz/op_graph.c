@@ -200,6 +200,7 @@ static enum td_code call(struct op_graph *g, struct td_model *m, struct td_node 
 
 enum td_code op_graph_run(struct op_graph *g, const struct td_op_table *ops, struct td_err *err)
 {
+    struct td_node *last = g->graph.nodes[g->graph.n_nodes - 1]; /* resolving may add some */
     td_budget_limit(td_budget_held() + (uint64_t)(g->memory ? g->memory : (int64_t)64 << 20), "the limit");
     TD_TRY(td_graph_resolve(&g->graph, &g->lib, ops, err));
     struct td_model_opts opts = {
@@ -207,7 +208,7 @@ enum td_code op_graph_run(struct op_graph *g, const struct td_op_table *ops, str
     struct td_model *m;
     TD_TRY(td_model_new(&opts, g->arena, &g->graph, &g->lib, &m, err));
     g->arena = NULL;
-    enum td_code rc = call(g, m, g->graph.nodes[g->graph.n_nodes - 1], err);
+    enum td_code rc = call(g, m, last, err);
     td_model_unref(m);
     return rc;
 }

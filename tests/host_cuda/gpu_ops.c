@@ -16,6 +16,8 @@ static const struct reason {
     {"State", "variables, tables, queues, datasets, counters: what a model keeps lies on the host"},
     {"Control flow and calls", "which step is next is decided there; what bodies compute is placed step by "
                                "step"},
+    {"Other ops",
+     "a node of these is nodes of others as soon as its graph is loaded, which run where they can"},
     {"Strings and objects", "their elements are no plain numbers"},
     {"Shapes",
      "the result follows from shapes alone, or is one, or a few numbers such as axes, and is wanted on "
@@ -26,7 +28,7 @@ static const struct reason {
      "its kernels are of the CPU alone: what runs on its GPU is not lost on ours"},
     {"No kernel yet", "they could run on a GPU"},
 };
-enum reason_number { REFUSED, STATE, CONTROL, OBJECTS, SHAPES, SIZES, NOWHERE, NOT_YET, N_REASONS };
+enum reason_number { REFUSED, STATE, CONTROL, EXPANDED, OBJECTS, SHAPES, SIZES, NOWHERE, NOT_YET, N_REASONS };
 
 /* What a shape function cannot tell without the values; what is mostly an axis, a size, an order or a shape;
  * what TensorFlow has no kernel for on a GPU; and what flags do not say of an op. */
@@ -41,7 +43,23 @@ static const char *const SMALL[] = {"DataFormatDimMap",
                                     "StatelessRandomGetKeyCounter",
                                     "StatelessRandomGetKeyCounterAlg",
                                     "UnravelIndex"};
-static const char *const CPU_ALONE[] = {"AudioSpectrogram",
+static const char *const CPU_ALONE[] = {"KMC2ChainInitialization",
+                                        "KmeansPlusPlusInitialization",
+                                        "MatrixExponential",
+                                        "NearestNeighbors",
+                                        "RequantizationRangePerChannel",
+                                        "RequantizePerChannel",
+                                        "StatelessParameterizedTruncatedNormal",
+                                        "UniformDequantize",
+                                        "UniformQuantize",
+                                        "UniformQuantizedAdd",
+                                        "UniformQuantizedClipByValue",
+                                        "UniformQuantizedConvolution",
+                                        "UniformQuantizedConvolutionHybrid",
+                                        "UniformQuantizedDot",
+                                        "UniformQuantizedDotHybrid",
+                                        "UniformRequantize",
+                                        "AudioSpectrogram",
                                         "BandedTriangularSolve",
                                         "BoostedTreesBucketize",
                                         "CTCBeamSearchDecoder",
@@ -138,6 +156,7 @@ static enum reason_number reason_of(const struct td_op_def *d)
     }
     return flags & TD_OP_REFUSED                                                      ? REFUSED
            : calls || (flags & control) != 0 || IS_IN(d->name, OF_BRANCHES)           ? CONTROL
+           : d->op->expand != NULL                                                    ? EXPANDED
            : flags & (TD_OP_STATEFUL | TD_OP_HANDLE | TD_OP_NO_FOLD)                  ? STATE
            : IS_IN(d->name, OF_REFERENCES)                                            ? STATE
            : has_objects(d->in, d->n_in) || has_objects(d->out, d->n_out)             ? OBJECTS

@@ -76,6 +76,18 @@ def requantize(s):
     return {**given, "requested_output_min": min(p, np.float32(s.one([0, 1]))), "requested_output_max": q}, call(s.op, {"input": "qint32"}, out_type=s.one(["quint8", "qint8"]))
 
 
+def channels(s):
+    """Levels of images, a range a channel."""
+    shape = (s.int(1, 2), s.int(1, 3), s.int(1, 3), s.int(1, 5))
+    n = shape[3:] if s.chance(0.97) or s.op != "RequantizationRangePerChannel" else (7,)   # the other op reads what it wants
+    given = {"input": levels(s, "qint32", shape), "input_min": s.array("float32", n, -4, 0), "input_max": s.array("float32", n, 0, 4)}
+    if s.op == "RequantizationRangePerChannel":
+        return given, call(s.op, {"input": "qint32"}, clip_value_max=s.one([1e30, 0.5]))
+    t = s.one(["quint8", "qint8"])
+    low = np.float32(-s.r.uniform(0.001, 3) if s.chance(0.8) else 0)
+    return {**given, "requested_output_min": low, "requested_output_max": np.float32(s.r.uniform(0.001, 3))}, call(s.op, {"input": "qint32"}, out_type=t)
+
+
 def concat(s):
     t, n, shape = s.one(["quint8", "quint8", "qint32"]), s.int(2, 4), list(s.shape(1, 3))
     axis, same, ranges = s.int(0, len(shape) - 1), s.chance(0.3), [span(s) for _ in range(n)]
@@ -96,6 +108,7 @@ def binary(s):
 
 
 DRAWS = {
+    "RequantizationRangePerChannel": channels, "RequantizePerChannel": channels,
     "QuantizedConv2D": convolution, "QuantizedMatMul": product, "QuantizedBiasAdd": bias, "QuantizedConcat": concat,
     **{op: activation for op in ("QuantizedRelu", "QuantizedRelu6")}, **{op: pool for op in ("QuantizedMaxPool", "QuantizedAvgPool")},
     **{op: requantize for op in ("Requantize", "RequantizationRange", "QuantizeDownAndShrinkRange")}, **{op: binary for op in ("QuantizedAdd", "QuantizedMul")},

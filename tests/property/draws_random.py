@@ -70,6 +70,47 @@ def poisson(s):
     return {"shape": np.array(s.shape(0, 2) + lam, s.one(I)), "seed": seed_of(s), "lam": s.array(r, lam, 0 if r in I else 0.1, s.one([5, 30, 1000]))}, {"dtype": s.one(F + I + ["float16"])}
 
 
+def binomial_parameters(s, d):
+    """Counts and probabilities that broadcast, and what they broadcast to."""
+    shape = s.shape(0, 2)
+    counts, probs = shape if s.chance(0.6) else s.alike(shape), shape if s.chance(0.6) else s.alike(shape)
+    try:
+        all_of = np.broadcast_shapes(counts, probs)
+    except ValueError:
+        all_of = shape
+    most = s.one([5, 30, 400])
+    return np.rint(s.array(d, counts, -1 if s.chance(0.1) else 0, most)), s.array(d, probs, -0.1 if s.chance(0.1) else 0, 1.05 if s.chance(0.2) else 1), all_of
+
+
+def binomial(s):
+    counts, probs, shape = binomial_parameters(s, d := s.one(["float32", "float64", "float16"]))
+    return {"shape": np.array((s.shape(0, 2) if s.chance(0.95) else ()) + shape, "int32"), "seed": seed_of(s), "counts": counts, "probs": probs}, {"dtype": s.one(["float32", "float64", "float16", "int32", "int64"])}
+
+
+def bounded(s, d, shape):
+    """Mean, deviation and bounds of normal distributions; no bounds at all, or none between them, rarely."""
+    mean, deviation = s.array(d, shape, -5, 5), s.array(d, shape, 0.1, 4)
+    low = mean + deviation * s.array(d, shape, *s.one([(-5, 1), (-1, 1), (1, 4), (-6, -3)]))
+    high = low + deviation * s.array(d, shape, *s.one([(0.1, 1), (1, 6)]))
+    low, high = s.one([(low, high)] * 6 + [(np.full_like(low, -np.inf), high), (low, np.full_like(high, np.inf))])
+    if s.chance(0.03):
+        low, high = high, low
+    return [np.asarray(v).astype(d) for v in (mean, deviation, low, high)]
+
+
+def truncated(s):
+    d, shape = s.one(F), s.shape(0, 2)
+    lead = s.shape(0, 2) if s.chance(0.95) else (200,)
+    return {"shape": np.array(lead + shape, s.one(I)), "seed": seed_of(s), **dict(zip(("means", "stddevs", "minvals", "maxvals"), bounded(s, d, shape)))}, {}
+
+
+def truncated_rows(s):
+    d, shape = s.one(F), s.shape(1, 3) if s.chance(0.95) else (3, 170)
+    n = s.one([(), (), (shape[0],), (1,)])
+    return ({"shape": np.array(shape, s.one(I)), **dict(zip(("means", "stdevs", "minvals", "maxvals"), bounded(s, d, n if s.chance(0.97) else (7,))))},
+            {"seed": s.int(0, 1000), "seed2": s.int(1, 1000)})
+
+
 def logits(s):
     x = s.array(s.one(FLOATS), (s.int(0, 4), s.int(1, 6 if s.chance(0.8) else 100)), -3, 3)
     return np.where(s.r.random(x.shape) < 0.3, -np.inf, x).astype(x.dtype) if s.chance(0.1) else x   # never taken
@@ -127,6 +168,28 @@ def of_variable(op, dtypes, of_limits=False):
             return [y, read(raw, handle, state)]
         return inputs, program(call)
     return make
+
+
+def of_tagged(s):
+    """StatefulStandardNormal: the algorithm is the state's first element."""
+    state, d = np.concatenate([[1], s.r.integers(-2**62, 2**62, 3 if s.chance(0.95) else 2)]).astype("int64"), s.one(FLOATS)
+    key = key_of(s)
+
+    def call(raw, state, shape):
+        v = resource(raw, state, key)
+        y = raw.StatefulStandardNormal(resource=v, shape=shape, dtype=d)
+        return [y, read(raw, v, state)]
+    return {"state": state, "shape": shape_of(s)}, program(call)
+
+
+def of_variable_binomial(s):
+    (counts, probs, shape), (state, alg) = binomial_parameters(s, s.one(["float32", "float64"])), generator(s)
+    given, d, key = {"state": state, "algorithm": alg, "shape": np.array(s.shape(0, 1) + shape, "int32"), "counts": counts, "probs": probs}, s.one(["float32", "int32", "int64"]), key_of(s)
+
+    def call(raw, state, **t):
+        v = resource(raw, state, key)
+        return [raw.StatefulRandomBinomial(resource=v, dtype=d, **t)]   # the state stays as it was, so that TensorFlow draws the same again: here it moves on
+    return given, program(call)
 
 
 def skip(op):
@@ -211,5 +274,7 @@ DRAWS = {
     "StatefulUniformInt": of_variable("StatefulUniformInt", FULL, True), "RngReadAndSkip": skip("RngReadAndSkip"), "RngSkip": skip("RngSkip"),
     "UniformCandidateSampler": sampler(), "LogUniformCandidateSampler": sampler(), "AllCandidateSampler": sampler(True),
     "FixedUnigramCandidateSampler": unigrams, "LearnedUnigramCandidateSampler": sampler(), "ThreadUnsafeUnigramCandidateSampler": sampler(), "RandomIndexShuffle": shuffled_index, "ComputeAccidentalHits": accidental,
+    "StatelessRandomBinomial": binomial, "StatefulRandomBinomial": of_variable_binomial, "StatefulStandardNormal": of_tagged,
+    "StatelessParameterizedTruncatedNormal": truncated, "ParameterizedTruncatedNormal": truncated_rows,
 }
 EXEMPT = {"RandomPoisson": "TensorFlow runs it in graphs of before 2017 alone (its definition was removed); RandomPoissonV2 is the same of dtype = R"}

@@ -83,6 +83,16 @@ TEST(other_heads_are_taken)
     same_results(depth, "r", shape4(2, 5, 6, 4), none());
 }
 
+TEST(a_norm_whose_statistics_are_read_stays)
+{
+    const char *text = X CONV "n = FusedBatchNormV3 {T:type=float; U:type=float; is_training:bool=false} "
+                              "(c, float[8] 1, float[8] 2, float[8] 3, float[8] 4)\n"
+                              "s = Neg " T "(n:1)\nr = AddV2 " T "(n, s)";
+    CHECK_INT(fused(text, "r", "Conv2D+FusedBatchNormV3"), 0);
+    same_results(text, "r", shape4(2, 5, 6, 4), none());
+    CHECK_INT(fused(text, "n:1", "Conv2D+FusedBatchNormV3"), 0);
+}
+
 TEST(a_reshape_behind_a_product_is_passed)
 {
     const char *text = X "f = Reshape " T "(x, int32[2] -1 6)\nm = MatMul " T "(f, float[6,8] 0.1 0.2 -0.3)\n"
@@ -174,7 +184,9 @@ TEST(errors_name_the_original_node)
 TEST_MAIN(RUN(a_convolution_takes_bias_activation_and_residual) RUN(a_fused_node_keeps_name_and_parts)
               RUN(batch_norm_goes_into_the_convolution) RUN(batch_norm_that_trains_stays)
                   RUN(other_heads_are_taken) RUN(a_reshape_behind_a_product_is_passed)
-                      RUN(gelu_and_layer_norm_are_one_step_each) RUN(small_operands_are_worked_out_once)
-                          RUN(values_that_are_read_elsewhere_end_a_group) RUN(other_types_and_formats_stay)
-                              RUN(a_vector_is_not_fused_into_what_it_scales)
-                                  RUN(errors_name_the_original_node))
+                      RUN(a_norm_whose_statistics_are_read_stays) RUN(gelu_and_layer_norm_are_one_step_each)
+                          RUN(small_operands_are_worked_out_once)
+                              RUN(values_that_are_read_elsewhere_end_a_group)
+                                  RUN(other_types_and_formats_stay)
+                                      RUN(a_vector_is_not_fused_into_what_it_scales)
+                                          RUN(errors_name_the_original_node))
