@@ -67,9 +67,11 @@ struct shared {
 static pthread_mutex_t shared_mu = PTHREAD_MUTEX_INITIALIZER;
 static struct shared *shared;
 
-/* *t becomes the one that is equal and there already, or is there for others from now on. */
+/* *t becomes the one that is equal and there already, or is there for others from now on. Nothing is asked
+ * for under the lock: where memory is short that lets go of values (td_frames_trim), which takes it. */
 static void share(struct td_tensor *t)
 {
+    struct shared *mine = td_calloc(1, sizeof *mine);
     (void)pthread_mutex_lock(&shared_mu);
     struct shared *s = shared;
     while (s != NULL && !td_tensor_same(&s->t, t)) {
@@ -78,12 +80,14 @@ static void share(struct td_tensor *t)
     if (s != NULL) {
         td_tensor_clear(t);
         td_tensor_ref(t, &s->t);
-    } else if ((s = td_calloc(1, sizeof *s)) != NULL) {
-        td_tensor_ref(&s->t, t);
-        s->next = shared;
-        shared = s;
+    } else if (mine != NULL) {
+        td_tensor_ref(&mine->t, t);
+        mine->next = shared;
+        shared = mine;
+        mine = NULL;
     }
     (void)pthread_mutex_unlock(&shared_mu);
+    td_free(mine);
 }
 
 static void drop_unshared(void)
@@ -315,6 +319,13 @@ void td_settled_leave(struct td_frame *f, const struct td_bound_plan *l)
     f->settled = NULL;
 }
 
+void td_settled_end(struct td_frame *f, const struct td_bound_plan *l)
+{
+    if (f->settled != NULL && f->settled != l->settled->values) {
+        td_settled_leave(f, l);
+    }
+}
+
 /* Takes v. */
 static void show(struct td_frame *f, const struct td_bound_plan *l, struct td_settled_values *v)
 {
@@ -343,6 +354,7 @@ void td_settled_begin(struct td_exec *x)
     if (f->settled != NULL && !are_right(f->settled)) {
         put(s, f->settled, NULL);
         td_settled_leave(f, x->bound);
+        td_frames_end_settled(x->bound);
     }
     if (f->settled == NULL && is_due(s)) {
         struct td_settled_values *v = work_out(x, s);
