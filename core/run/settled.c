@@ -230,7 +230,8 @@ static struct td_variable *variable_of(const struct td_bound_plan *l, int v)
 static bool note_read(struct td_settled_values *v, struct td_variable *variable, const struct td_tensor *read)
 {
     pthread_mutex_lock(&variable->mu);
-    const bool same = variable->value.buf == read->buf && variable->value.data == read->data;
+    const bool same = variable->value.buf == read->buf && variable->value.data == read->data &&
+                      td_shape_equal(&variable->value.shape, &read->shape);
     v->variable[v->n_read] = variable;
     v->generation[v->n_read++] = variable->generation;
     pthread_mutex_unlock(&variable->mu);
@@ -269,7 +270,7 @@ static enum td_code run_settled(struct td_exec *x, const struct td_settled *s, s
 {
     enum td_code rc = TD_OK;
     for (int k = 0; k < x->plan->n_steps && rc == TD_OK; k++) {
-        if (s->step[k]) {
+        if (s->step[k] && (rc = td_call_stop_reason(x->run)) == TD_OK) {
             x->step = &x->plan->steps[k];
             x->step_index = k;
             rc = td_exec_step(x, err);
@@ -280,11 +281,15 @@ static enum td_code run_settled(struct td_exec *x, const struct td_settled *s, s
     return rc;
 }
 
-/* Returns new; NULL where a step fails, which the run will come to. */
+/* Returns new; NULL where a step fails, which the run will come to, or the run shall end: it is stopped and
+ * late here as it is elsewhere, but its account does not pay. */
 static struct td_settled_values *work_out(struct td_exec *x, const struct td_settled *s)
 {
     struct td_err ignored = {0};
-    const struct td_work *before = td_work_enter(NULL);
+    const struct td_work *before = td_work_now();
+    struct td_work for_all = before != NULL ? *before : (struct td_work){0};
+    for_all.account = NULL;
+    td_work_enter(&for_all);
     struct td_settled_values *v = values_new(s);
     if (v != NULL) {
         atomic_init(&v->writes, td_variable_writes());

@@ -11,7 +11,8 @@
 #include "core/run/model.h"
 #include "tests/unit/core/pass_make.h"
 
-static int n_counted; /* runs of Counted */
+static int n_counted;                          /* runs of Counted */
+static td_stop stopped, *stops_at_once = NULL; /* that one of them sets, if any */
 static enum td_code count_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
@@ -20,6 +21,9 @@ static enum td_code count_run(struct td_call *c, struct td_err *err)
         TD_DATA(y, float)[i] = -TD_DATA(c->in[0], float)[i];
     }
     n_counted++;
+    if (stops_at_once != NULL) {
+        atomic_store(stops_at_once, TD_DEADLINE_EXCEEDED);
+    }
     return TD_OK;
 }
 /* Within a run: on_pause, if there is one. */
@@ -185,6 +189,25 @@ TEST(what_is_read_behind_a_write_is_what_was_written)
         answers(&l, 10, 20);
     }
     CHECK_INT(n_counted, 4);
+    end(&l);
+}
+
+TEST(a_run_that_is_stopped_works_nothing_out_and_the_next_does)
+{
+    struct learnt l;
+    struct td_err err = {0};
+    float r[2];
+    start(&l, XY VARIABLE ASSIGN READ("v", "") "n = Counted (v)\nc = Counted (n)\nr = AddV2 " T "(x, c)\n");
+    learn(&l, 1, 2);
+    answers(&l, 11, 22);
+    stops_at_once = &stopped;
+    CHECK_INT(ask(&l, &(struct td_run_opts){.work.stop = &stopped}, r, &err), TD_DEADLINE_EXCEEDED);
+    CHECK_INT(n_counted, 3);
+    stops_at_once = NULL;
+    for (int i = 0; i < 5; i++) {
+        answers(&l, 11, 22);
+    }
+    CHECK(n_counted <= 3 + 2 * 3);
     end(&l);
 }
 
@@ -365,9 +388,10 @@ TEST(readers_see_one_value_while_it_is_written)
 TEST_MAIN(RUN(it_runs_until_variables_have_stayed_and_no_more)
               RUN(a_variable_that_changes_each_time_is_read_each_time)
                   RUN(one_model_keeps_its_values_while_others_learn)
-                      RUN(what_is_read_behind_a_write_is_what_was_written) RUN(who_observes_sees_every_step)
-                          RUN(an_unset_variable_is_the_runs_error)
-                              RUN(results_that_are_fetched_stay_the_callers)
-                                  RUN(frames_that_idle_hold_no_values_of_before)
-                                      RUN(values_go_while_others_are_worked_out)
-                                          RUN(readers_see_one_value_while_it_is_written))
+                      RUN(what_is_read_behind_a_write_is_what_was_written)
+                          RUN(a_run_that_is_stopped_works_nothing_out_and_the_next_does)
+                              RUN(who_observes_sees_every_step) RUN(an_unset_variable_is_the_runs_error)
+                                  RUN(results_that_are_fetched_stay_the_callers)
+                                      RUN(frames_that_idle_hold_no_values_of_before)
+                                          RUN(values_go_while_others_are_worked_out)
+                                              RUN(readers_see_one_value_while_it_is_written))
