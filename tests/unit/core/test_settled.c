@@ -327,15 +327,19 @@ TEST(values_go_while_others_are_worked_out)
     alarm(120);
     for (int64_t bytes = 0; bytes < TD_BUDGET_STEP; bytes += PART) {
         struct td_err err = {0};
-        float r[2];
+        struct td_tensor in[2] = {pair(10, 20), pair(0, 0)}, out = {0};
         td_frames_trim();
         answers(&other, 13, 24);
         td_budget_limit(1, "the test's limit");
         td_budget_add((size_t)bytes);
-        const enum td_code rc = ask(&l, NULL, r, &err);
-        CHECK(rc == TD_RESOURCE_EXHAUSTED || (rc == TD_OK && r[0] == 11 && r[1] == 22));
+        const enum td_code rc = td_callable_run(l.read, in, &out, NULL, &err);
         td_budget_limit(0, "");
         td_budget_give((size_t)bytes);
+        CHECK(rc == TD_RESOURCE_EXHAUSTED ||
+              (rc == TD_OK && TD_DATA(&out, float)[0] == 11 && TD_DATA(&out, float)[1] == 22));
+        td_tensor_clear(&in[0]);
+        td_tensor_clear(&in[1]);
+        td_tensor_clear(&out);
     }
     alarm(0);
     td_budget_on_shortage(NULL, NULL);
