@@ -119,8 +119,8 @@ static void check_panels(int64_t m, int64_t k, int64_t n)
 
 TEST(panels_give_what_rows_give)
 {
-    static const int64_t ks[] = {1, 5, 16, 300, 1601},
-                         ns[] = {1, 4, 8, 16, 31, 32, 40, 64, 65, 127, 128, 200};
+    static const int64_t ks[] = {1, 5, 16, 300, 1601};
+    static const int64_t ns[] = {1, 4, 8, 16, 31, 32, 40, 64, 65, 127, 128, 200};
     for (int64_t m = 1; m <= MOST; m++) {
         for (size_t k = 0; k < sizeof ks / sizeof ks[0]; k++) {
             for (size_t n = 0; n < sizeof ns / sizeof ns[0]; n += 1 + (ks[k] > 1000)) {
