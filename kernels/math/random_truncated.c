@@ -93,18 +93,28 @@ static bool one_for_all(const struct td_call *c)
            c->in[4]->shape.rank == 0;
 }
 
+/* How many rows have parameters of their own. */
+static int64_t rows_of_parameters(const struct td_call *c)
+{
+    int64_t most = 1;
+    for (int i = 1; i <= PARAMETERS; i++) {
+        const int64_t n = td_tensor_count(c->in[i]);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* Rows without numbers are judged, too, as far as their parameters differ. */
 static enum td_code rows_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     struct td_philox g;
     TD_TRY(td_out(c, 0, NULL, &out, err));
-    const int64_t n = td_tensor_count(out), first = out->shape.dim[0];
-    const int64_t each = one_for_all(c) ? ROW
-                         : n > 0        ? n / first
-                                        : 0,
-                  rows = one_for_all(c) ? (n + ROW - 1) / ROW : first;
+    const bool alike = one_for_all(c);
+    const int64_t n = td_tensor_count(out), first = out->shape.dim[0], judged = rows_of_parameters(c);
+    const int64_t each = alike ? ROW : n > 0 ? n / first : 0, rows = alike ? (n + ROW - 1) / ROW : first;
     TD_TRY(td_random_reserve(c, (uint64_t)rows * 2 * MOST_TRIES * ((uint64_t)each + 3) / 4, &g, err));
-    for (int64_t b = 0; b < rows && n > 0; b++) {
+    for (int64_t b = 0; b < rows && (n > 0 || b < judged); b++) {
         double p[PARAMETERS];
         for (int i = 0; i < PARAMETERS; i++) {
             p[i] = td_upcast_at(c->in[1 + i], td_tensor_count(c->in[1 + i]) == 1 ? 0 : b);

@@ -44,8 +44,8 @@ def exponential(s):
 
 def nearest(s):
     n, m, d = s.int(0, 6) if s.chance(0.1) else s.int(1, 9), s.int(0, 9), s.int(0, 4)
-    whole = lambda *shape: np.rint(s.array("float32", shape, -9, 9))   # exact distances: which of two is nearer hangs on no rounding
-    return {"points": whole(n, d), "centers": whole(m, d if s.chance(0.97) else d + 1), "k": np.int64(s.one([1, 1, s.int(0, 12), -1 if s.chance(0.1) else 2]))}, {}
+    whole = lambda *shape: np.rint(s.array("float32", shape, -9, 9))   # exact distances: which of two is nearer hangs on no rounding. Of k < 0 TensorFlow's process ends
+    return {"points": whole(n, d), "centers": whole(m, d if s.chance(0.97) else d + 1), "k": np.int64(s.one([1, 1, 2, s.int(0, 12)]))}, {}
 
 
 def plus_plus(s):
@@ -59,7 +59,22 @@ def chain(s):
     return {"distances": s.array("float32", (s.int(0, 1) if s.chance(0.05) else s.int(1, 40),), 0, 9), "seed": np.int64(s.int(0, 1000))}, {}
 
 
+def batches(s):
+    """Rows that are gathered, changed, and taken apart again; ids are anybody's."""
+    n, d = s.int(1, 6), s.one(["float32", "int32"])
+    rows = n if s.chance(0.97) else n + 1
+    name = f"batches_{s.seed}"
+
+    def program(**tensors):
+        import tensorflow as tf
+        raw = tf.raw_ops
+        batched, index, key = raw.Batch(in_tensors=[tensors["a"], tensors["b"]], num_batch_threads=1, max_batch_size=6, batch_timeout_micros=1, grad_timeout_micros=1, shared_name=name)
+        return [raw.Unbatch(batched_tensor=batched[0] * 2, batch_index=index, id=key, timeout_micros=100000, shared_name=name + "u"), index[:, 1:], batched[1]]
+    return {"a": s.array(d, (n, *s.shape(0, 2))), "b": s.array("float32", (rows, 2))}, program
+
+
 DRAWS = {
+    "Batch": batches, "Unbatch": batches,
     "LSTMBlockCellGrad": lstm, "GRUBlockCellGrad": gru, **{op: cholesky for op in ("CholeskyGrad", "BatchCholeskyGrad")}, **{op: eigen for op in ("SelfAdjointEig", "BatchSelfAdjointEig")},
     "BatchNormWithGlobalNormalizationGrad": global_norm, "MatrixExponential": exponential,
     "NearestNeighbors": nearest, "KmeansPlusPlusInitialization": plus_plus, "KMC2ChainInitialization": chain,
