@@ -51,6 +51,11 @@ static const char *const rows[] = {
     BIG "r = Where {T:type=float} (m)\n",
     BIG "r = Unique {T:type=float; out_idx:type=int32} (m)\n",
     BIG "r = Erfinv " T "(m)\n",
+    X "m = Tile {T:type=float; Tmultiples:type=int32} (x, int32[1] 16)\nw = Reshape {T:type=float; "
+      "Tshape:type=int32} (m, int32[2] 256 256)\nr = MatrixExponential " T "(w)\n",
+    X "m = Mean {T:type=float; Tidx:type=int32} (x, int32[1] 0)\nr = StatelessParameterizedTruncatedNormal "
+      "{S:type=int32; Tseed:type=int32; dtype:type=float} (int32[1] 20000000, int32[2] 1, m, float[] 200, "
+      "float[] -300, float[] 900)\n",
     WIDE SPARSE("a", "w") "c = Reshape {T:type=float; Tshape:type=int32} (x, int32[2] 4096 1)\n"
                           "d = BroadcastTo {T:type=float; Tidx:type=int32} (c, int32[2] 4096 64)\n" SPARSE(
                               "b", "d") "p = SparseMatrixSparseMatMul {type:type=float} (a, b)\n"
