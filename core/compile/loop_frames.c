@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/graph/emit.h"
 
 enum { MAX_FRAMES = 4096, MAX_SWEEPS = 1000 };
 
@@ -136,7 +137,8 @@ static bool same_path(const struct td_node *n, const struct td_loop_frame *f)
 }
 
 /* Constants of a function that is called in the loop have no Enter, since no edge enters the function for
- * them: they become nodes of the loop. */
+ * them, nor have those of a node that has become others when the graph was loaded (core/graph/expand.h): they
+ * become nodes of the loop. */
 static enum td_code collect_constants(const struct td_loop_frames *x, int frame, struct td_loop_members *p,
                                       struct td_err *err)
 {
@@ -149,8 +151,8 @@ static enum td_code collect_constants(const struct td_loop_frames *x, int frame,
         for (int k = 0; k < n->n_in && !td_loop_is(n, TD_OP_ENTER); k++) {
             struct td_node *from = n->in[k].node;
             const bool called = !same_path(n, &x->frame[frame]) || !same_path(from, &x->frame[frame]);
-            if (called && x->of[from->id] < 0 && td_node_const(from) != NULL && from->n_control == 0 &&
-                !taken[from->id]) {
+            if ((called || from->op == &td_op_literal) && x->of[from->id] < 0 &&
+                td_node_const(from) != NULL && from->n_control == 0 && !taken[from->id]) {
                 taken[from->id] = true;
                 p->nodes[p->n_nodes++] = from;
             }

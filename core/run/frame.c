@@ -108,8 +108,18 @@ void td_frame_give(struct td_bound_plan *l, struct td_frame *f)
     td_account_give(f->account, l->block_bytes);
     f->account = NULL;
     pthread_mutex_lock(&l->mu);
+    td_settled_end(f, l);
     f->next = l->frames;
     l->frames = f;
+    pthread_mutex_unlock(&l->mu);
+}
+
+void td_frames_end_settled(struct td_bound_plan *l)
+{
+    pthread_mutex_lock(&l->mu);
+    for (struct td_frame *f = l->frames; f != NULL; f = f->next) {
+        td_settled_end(f, l);
+    }
     pthread_mutex_unlock(&l->mu);
 }
 

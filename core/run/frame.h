@@ -29,6 +29,8 @@ struct td_frame {
  * it is given back. */
 TD_MUST enum td_code td_frame_take(struct td_bound_plan *l, struct td_frame **out, struct td_err *err);
 void td_frame_give(struct td_bound_plan *l, struct td_frame *f);
+/* Values of l's settled steps have come to be others: idle frames hold none that are not the latest. */
+void td_frames_end_settled(struct td_bound_plan *l);
 /* Frees those that idle: when l goes. */
 void td_frame_free_idle(struct td_bound_plan *l);
 /* l's idle frames may be freed when memory is short, from now on, until l goes (core/run/bound_plan.c). */

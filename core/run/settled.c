@@ -67,9 +67,11 @@ struct shared {
 static pthread_mutex_t shared_mu = PTHREAD_MUTEX_INITIALIZER;
 static struct shared *shared;
 
-/* *t becomes the one that is equal and there already, or is there for others from now on. */
+/* *t becomes the one that is equal and there already, or is there for others from now on. Nothing is asked
+ * for under the lock: where memory is short that lets go of values (td_frames_trim), which takes it. */
 static void share(struct td_tensor *t)
 {
+    struct shared *mine = td_calloc(1, sizeof *mine);
     (void)pthread_mutex_lock(&shared_mu);
     struct shared *s = shared;
     while (s != NULL && !td_tensor_same(&s->t, t)) {
@@ -78,12 +80,14 @@ static void share(struct td_tensor *t)
     if (s != NULL) {
         td_tensor_clear(t);
         td_tensor_ref(t, &s->t);
-    } else if ((s = td_calloc(1, sizeof *s)) != NULL) {
-        td_tensor_ref(&s->t, t);
-        s->next = shared;
-        shared = s;
+    } else if (mine != NULL) {
+        td_tensor_ref(&mine->t, t);
+        mine->next = shared;
+        shared = mine;
+        mine = NULL;
     }
     (void)pthread_mutex_unlock(&shared_mu);
+    td_free(mine);
 }
 
 static void drop_unshared(void)
@@ -226,7 +230,8 @@ static struct td_variable *variable_of(const struct td_bound_plan *l, int v)
 static bool note_read(struct td_settled_values *v, struct td_variable *variable, const struct td_tensor *read)
 {
     pthread_mutex_lock(&variable->mu);
-    const bool same = variable->value.buf == read->buf && variable->value.data == read->data;
+    const bool same = variable->value.buf == read->buf && variable->value.data == read->data &&
+                      td_shape_equal(&variable->value.shape, &read->shape);
     v->variable[v->n_read] = variable;
     v->generation[v->n_read++] = variable->generation;
     pthread_mutex_unlock(&variable->mu);
@@ -265,7 +270,7 @@ static enum td_code run_settled(struct td_exec *x, const struct td_settled *s, s
 {
     enum td_code rc = TD_OK;
     for (int k = 0; k < x->plan->n_steps && rc == TD_OK; k++) {
-        if (s->step[k]) {
+        if (s->step[k] && (rc = td_call_stop_reason(x->run)) == TD_OK) {
             x->step = &x->plan->steps[k];
             x->step_index = k;
             rc = td_exec_step(x, err);
@@ -276,11 +281,15 @@ static enum td_code run_settled(struct td_exec *x, const struct td_settled *s, s
     return rc;
 }
 
-/* Returns new; NULL where a step fails, which the run will come to. */
+/* Returns new; NULL where a step fails, which the run will come to, or the run shall end: it is stopped and
+ * late here as it is elsewhere, but its account does not pay. */
 static struct td_settled_values *work_out(struct td_exec *x, const struct td_settled *s)
 {
     struct td_err ignored = {0};
-    const struct td_work *before = td_work_enter(NULL);
+    const struct td_work *before = td_work_now();
+    struct td_work for_all = before != NULL ? *before : (struct td_work){0};
+    for_all.account = NULL;
+    td_work_enter(&for_all);
     struct td_settled_values *v = values_new(s);
     if (v != NULL) {
         atomic_init(&v->writes, td_variable_writes());
@@ -315,6 +324,13 @@ void td_settled_leave(struct td_frame *f, const struct td_bound_plan *l)
     f->settled = NULL;
 }
 
+void td_settled_end(struct td_frame *f, const struct td_bound_plan *l)
+{
+    if (f->settled != NULL && f->settled != l->settled->values) {
+        td_settled_leave(f, l);
+    }
+}
+
 /* Takes v. */
 static void show(struct td_frame *f, const struct td_bound_plan *l, struct td_settled_values *v)
 {
@@ -343,6 +359,7 @@ void td_settled_begin(struct td_exec *x)
     if (f->settled != NULL && !are_right(f->settled)) {
         put(s, f->settled, NULL);
         td_settled_leave(f, x->bound);
+        td_frames_end_settled(x->bound);
     }
     if (f->settled == NULL && is_due(s)) {
         struct td_settled_values *v = work_out(x, s);

@@ -28,6 +28,8 @@ void td_settled_forget(struct td_settled *s);
  * need not run (td_frame.settled_step). They are worked out here when variables have been what they are for
  * some runs. A step of them that fails is left to the run, and so is all of it where somebody observes. */
 void td_settled_begin(struct td_exec *x);
+/* The frame idles: it lets go of values that are not the latest any more. */
+void td_settled_end(struct td_frame *f, const struct td_bound_plan *l);
 /* The frame goes, or shows nothing any more. */
 void td_settled_leave(struct td_frame *f, const struct td_bound_plan *l);
 

@@ -23,7 +23,8 @@ enum {
     BLOCK = 768,            /* of a sum: so many rows of a, and so much of them, stay in the first cache */
     IN_PLACE_ROWS = 16,     /* at most, with weights that are not packed yet */
     MANY_WEIGHTS = 1 << 19, /* a second cache does not hold them */
-    DEPTH = 8               /* nodes that are looked through for where weights come from */
+    DEPTH = 8,       /* nodes that are looked through for where weights come from, one behind another */
+    MOST_NODES = 256 /* and in all: ways from node to node are many more than nodes */
 };
 
 struct rows { /* row i begins at + i * ld */
@@ -94,12 +95,13 @@ struct state {
 
 #ifdef TD_HAS_CLONES
 /* Whether the value may be another in each run: it follows from what is fed. (What the body of a loop is
- * given may stay; the rows behind find out when they meet it again.) */
-static bool is_fed(const struct td_node *n, int depth)
+ * given may stay; the rows behind find out when they meet it again.) *left: nodes that may be looked at
+ * yet. */
+static bool is_fed(const struct td_node *n, int depth, int *left)
 {
     bool fed = n->op == NULL || n->op == &td_op_feed || (n->op->flags & TD_OP_ARG) != 0;
-    for (int i = 0; i < n->n_in && !fed && depth > 0; i++) {
-        fed = is_fed(n->in[i].node, depth - 1);
+    for (int i = 0; i < n->n_in && !fed && depth > 0 && (*left)-- > 0; i++) {
+        fed = is_fed(n->in[i].node, depth - 1, left);
     }
     return fed;
 }
@@ -107,7 +109,8 @@ static bool is_fed(const struct td_node *n, int depth)
 /* The weights will be the same ones in most runs. */
 static bool weights_stay(const struct td_kernel_query *q)
 {
-    return q->node == NULL || q->value[1] != NULL || !is_fed(q->node->in[1].node, DEPTH);
+    int left = MOST_NODES;
+    return q->node == NULL || q->value[1] != NULL || !is_fed(q->node->in[1].node, DEPTH, &left);
 }
 #endif
 

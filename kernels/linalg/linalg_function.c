@@ -16,6 +16,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"
+#include "core/base/work.h"
 #include "kernels/linalg/linalg_solve_grad.h"
 #include "kernels/linalg/zmatrix.h"
 
@@ -56,6 +57,12 @@ static void copy(td_zc *to, const td_zc *from, int64_t n)
     memcpy(to, from, (size_t)(n * n) * sizeof *to);
 }
 
+/* Whether the run shall end: to be asked before so many products of matrices. */
+static bool is_over(const struct bench *w, int64_t products)
+{
+    return td_work_spent(products * w->n * w->n * w->n);
+}
+
 /* to = a^-1 b; false when a is singular. */
 static bool divide(struct bench *w, const td_zc *a, const td_zc *b, td_zc *to)
 {
@@ -82,7 +89,7 @@ static bool root(struct bench *w, td_zc *a)
     double moved = INFINITY;
     copy(w->y, a, n);
     copy(w->z, w->one, n);
-    for (int step = 0; step < ROOT_STEPS && moved > 1e-15; step++) {
+    for (int step = 0; step < ROOT_STEPS && moved > 1e-15 && !is_over(w, 4); step++) {
         if (!divide(w, w->z, w->one, w->s) || !divide(w, w->y, w->one, w->t)) {
             return false;
         }
@@ -167,7 +174,7 @@ static void pade(struct bench *w, const td_zc *a)
     copy(w->y, w->one, n);
     copy(w->s, w->one, n);
     copy(w->z, w->one, n); /* powers of a */
-    for (int k = 1; k <= DEGREE; k++) {
+    for (int k = 1; k <= DEGREE && !is_over(w, 2); k++) {
         factor *= (double)(DEGREE - k + 1) / (k * (2 * DEGREE - k + 1));
         td_zmatrix_multiply(w->t, w->z, a, n, n, n);
         copy(w->z, w->t, n);
@@ -194,7 +201,7 @@ static bool exponential(struct bench *w, td_zc *a)
     if (!divide(w, w->s, w->y, a)) {
         return false;
     }
-    for (int k = 0; k < halvings; k++) {
+    for (int k = 0; k < halvings && !is_over(w, 2); k++) {
         td_zmatrix_multiply(w->t, a, a, w->n, w->n, w->n);
         copy(a, w->t, w->n);
     }

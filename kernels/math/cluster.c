@@ -202,7 +202,7 @@ static int64_t first_above(const float *sums, int64_t n, float v)
 
 static int64_t draw_point(struct spread *s)
 {
-    for (int i = 0; s->taken > 0 && i < MOST_DRAWS; i++) {
+    for (int i = 0; s->taken > 0 && i < MOST_DRAWS && !td_work_spent(64); i++) {
         const float total = s->sums[s->n - 1];
         const int64_t at = !(total > 0) ? draw_below(&s->words, (uint64_t)s->n)
                                         : first_above(s->sums, s->n, draw_float(&s->words) * total);

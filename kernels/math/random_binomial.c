@@ -21,7 +21,7 @@ enum { SMALL_STEPS = 42, LARGE_STEPS = 256, MOST_TRIES = 1 << 20 };
 static double by_geometric(double count, double prob, struct td_random_uniforms *u)
 {
     double sum = 0;
-    int n = 0;
+    int n = isnan(count) ? MOST_TRIES : 0; /* never exceeded */
     for (; n < MOST_TRIES; n++) {
         sum += ceil(log(td_random_next_uniform(u)) / log1p(-prob));
         if (sum > count) {

@@ -12,6 +12,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "core/base/work.h"
 #include "core/graph/graph.h"
 #include "kernels/cpu/upcast.h"
 #include "kernels/math/random_fill.h"

@@ -190,6 +190,12 @@ static enum td_code gather_run(struct td_call *c, struct td_err *err)
     if (td_tensor_count(y) == 0) {
         return TD_OK;
     }
+    for (int i = 0; i < g.a[COLLAPSED].n; i++) {
+        TD_FAIL_IF(td_tensor_int(c->in[2], g.a[COLLAPSED].axis[i]) == 0, err, INVALID_ARGUMENT,
+                   "%s: an output of shape %s of windows without elements: slice size 0 along axis %d, which "
+                   "is collapsed",
+                   TD_NODE_STR(c->node), TD_SHAPE_STR(&g.out), g.a[COLLAPSED].axis[i]);
+    }
     walks_of(c, &g, &windows, &places);
     const struct td_shape *ix = &shapes[1];
     const int64_t step = g.vector < ix->rank ? td_shape_range(ix, g.vector + 1, ix->rank) : 1;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "core/graph/expand.h"
 #include "kernels/cpu/upcast.h"
 #include "kernels/formula/formula.h"
@@ -91,11 +92,12 @@ static void pad_axis(const struct td_call *c, const struct td_tensor *y, int d, 
     const size_t size = td_dtype_size(x->dtype);
     if (d == x->shape.rank) {
         memcpy((char *)y->data + (size_t)to * size, (const char *)x->data + (size_t)from * size, size);
+        (void)td_work_spent(4);
         return;
     }
-    const int64_t low = td_tensor_int(c->in[2], d), apart = td_tensor_int(c->in[4], d) + 1;
-    for (int64_t i = 0; i < x->shape.dim[d]; i++) {
-        const int64_t at = low + i * apart;
+    const int64_t low = td_tensor_int(c->in[2], d), between = td_tensor_int(c->in[4], d);
+    for (int64_t i = 0; i < x->shape.dim[d] && !td_work_cut; i++) {
+        const int64_t at = low + i * between + i; /* one element may have any number behind it */
         if (at >= 0 && at < y->shape.dim[d]) {
             pad_axis(c, y, d + 1, from * x->shape.dim[d] + i, to * y->shape.dim[d] + at);
         }
@@ -107,7 +109,7 @@ static enum td_code pad_run(struct td_call *c, struct td_err *err)
     const size_t size = td_dtype_size(c->in[0]->dtype);
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    for (int64_t i = 0, n = td_tensor_count(y); i < n; i++) {
+    for (int64_t i = 0, n = td_tensor_count(y); i < n && !td_work_spent(1); i++) {
         memcpy((char *)y->data + (size_t)i * size, c->in[1]->data, size);
     }
     if (td_tensor_count(y) > 0 && td_tensor_count(c->in[0]) > 0) {

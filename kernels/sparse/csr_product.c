@@ -172,18 +172,19 @@ static enum td_code dense_run(struct td_call *c, struct td_err *err)
 struct columns {
     int64_t *seen;
     int32_t *list;
-    int64_t n, row;
+    int64_t n, row, pairs; /* pairs: of values that met */
 };
 
 static void meet(struct columns *s, const struct td_csr *a, const struct td_csr *b, int64_t batch, int64_t i)
 {
     int64_t from, to;
-    s->n = 0;
+    s->n = s->pairs = 0;
     s->row++;
     td_csr_row(a, batch, i, &from, &to);
     for (int64_t k = from; k < to; k++) {
         int64_t first, last;
         td_csr_row(b, batch, a->col[k], &first, &last);
+        s->pairs += last - first + 1;
         for (int64_t p = first; p < last; p++) {
             const int32_t j = b->col[p];
             if (s->seen[j] != s->row) {
@@ -248,9 +249,29 @@ static enum td_code count_product(struct td_call *c, const struct td_csr *a, con
         for (int64_t i = 0; i < a->rows; i++) {
             meet(s, a, b, k, i);
             *n += s->n;
-            if (td_work_spent(s->n + 8)) {
+            if (td_work_spent(s->pairs + 8)) {
                 return td_stop_error(c, err);
             }
+        }
+    }
+    return TD_OK;
+}
+
+/* The rows of the product, y, whose start and rows are yet to be sealed. */
+static enum td_code fill_product(struct td_call *c, const struct td_csr *a, const struct td_csr *b,
+                                 struct columns *s, void *sums, struct td_csr *y, struct td_err *err)
+{
+    for (int64_t k = 0, at = 0; k < a->batch; k++) {
+        for (int64_t i = 0; i < a->rows; i++) {
+            meet(s, a, b, k, i);
+            if (td_work_spent(2 * s->pairs + 8)) {
+                return td_stop_error(c, err);
+            }
+            qsort(s->list, (size_t)s->n, sizeof *s->list, ascending);
+            memcpy(y->col + at, s->list, (size_t)s->n * sizeof *s->list);
+            y->row[k * (y->rows + 1) + i + 1] = (int32_t)s->n;
+            sparse_row(a, b, k, i, sums, y, at, s->n);
+            at += s->n;
         }
     }
     return TD_OK;
@@ -275,15 +296,10 @@ static enum td_code sparse_product(struct td_call *c, const struct td_csr *a, co
     TD_TRY(count_product(c, a, b, &s, &n, err));
     struct td_csr *y;
     TD_TRY(td_csr_new(c->node, a->values.dtype, &shape, n, &y, err));
-    for (int64_t k = 0, at = 0; k < a->batch; k++) {
-        for (int64_t i = 0; i < a->rows; i++) {
-            meet(&s, a, b, k, i);
-            qsort(s.list, (size_t)s.n, sizeof *s.list, ascending);
-            memcpy(y->col + at, s.list, (size_t)s.n * sizeof *s.list);
-            y->row[k * (y->rows + 1) + i + 1] = (int32_t)s.n;
-            sparse_row(a, b, k, i, sums, y, at, s.n);
-            at += s.n;
-        }
+    const enum td_code rc = fill_product(c, a, b, &s, sums, y, err);
+    if (rc) {
+        td_obj_unref(&y->obj);
+        return rc;
     }
     td_csr_seal(y);
     *out = y;

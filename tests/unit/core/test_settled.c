@@ -3,11 +3,16 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
+#include <unistd.h>
 
+#include "core/base/budget.h"
+#include "core/base/buffer.h"
+#include "core/run/bound_plan.h"
 #include "core/run/model.h"
 #include "tests/unit/core/pass_make.h"
 
-static int n_counted; /* runs of Counted */
+static int n_counted;                          /* runs of Counted */
+static td_stop stopped, *stops_at_once = NULL; /* that one of them sets, if any */
 static enum td_code count_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
@@ -16,9 +21,30 @@ static enum td_code count_run(struct td_call *c, struct td_err *err)
         TD_DATA(y, float)[i] = -TD_DATA(c->in[0], float)[i];
     }
     n_counted++;
+    if (stops_at_once != NULL) {
+        atomic_store(stops_at_once, TD_DEADLINE_EXCEEDED);
+    }
     return TD_OK;
 }
+/* Within a run: on_pause, if there is one. */
+static void (*on_pause)(void *ctx);
+static void *paused;
+static enum td_code pause_run(struct td_call *c, struct td_err *err)
+{
+    void (*const fn)(void *) = on_pause;
+    on_pause = NULL;
+    if (fn != NULL) {
+        fn(paused);
+    }
+    return td_out_view(c, 0, 0, NULL, err);
+}
+
 static const struct td_op counted_ops[] = {
+    {.name = "Pause",
+     .sig = "(x:float) -> (y:float)",
+     .flags = TD_OP_VIEW,
+     .infer = td_infer_same,
+     .kernels = TD_KERNEL("pause", pause_run)},
     {.name = "Counted",
      .sig = "(x:float) -> (y:float)",
      .infer = td_infer_same,
@@ -166,6 +192,25 @@ TEST(what_is_read_behind_a_write_is_what_was_written)
     end(&l);
 }
 
+TEST(a_run_that_is_stopped_works_nothing_out_and_the_next_does)
+{
+    struct learnt l;
+    struct td_err err = {0};
+    float r[2];
+    start(&l, XY VARIABLE ASSIGN READ("v", "") "n = Counted (v)\nc = Counted (n)\nr = AddV2 " T "(x, c)\n");
+    learn(&l, 1, 2);
+    answers(&l, 11, 22);
+    stops_at_once = &stopped;
+    CHECK_INT(ask(&l, &(struct td_run_opts){.work.stop = &stopped}, r, &err), TD_DEADLINE_EXCEEDED);
+    CHECK_INT(n_counted, 3);
+    stops_at_once = NULL;
+    for (int i = 0; i < 5; i++) {
+        answers(&l, 11, 22);
+    }
+    CHECK(n_counted <= 3 + 2 * 3);
+    end(&l);
+}
+
 static void on_step(void *ctx, const struct td_observed *o)
 {
     *(int *)ctx += strcmp(o->node->op_name, "Counted") == 0;
@@ -228,6 +273,80 @@ TEST(results_that_are_fetched_stay_the_callers)
     end(&l);
 }
 
+/* What is kept, w, is 8000 bytes, enough to be looked for among others' values. */
+#define LARGE                                                                                                \
+    XY VARIABLE ASSIGN READ("v",                                                                             \
+                            "") "w = Tile {T:type=float; Tmultiples:type=int32} (v, int32[1] 1000)\n"        \
+                                "p = Pause (x)\n"                                                            \
+                                "q = Tile {T:type=float; Tmultiples:type=int32} (p, int32[1] 1000)\n"        \
+                                "m = AddV2 " T "(q, w)\n"                                                    \
+                                "r = Slice {T:type=float; Index:type=int32} (m, int32[1] 0, int32[1] 2)\n"
+
+static void ask_beside(void *l)
+{
+    answers(l, 11, 22);
+}
+
+TEST(frames_that_idle_hold_no_values_of_before)
+{
+    struct learnt l;
+    start(&l, LARGE);
+    learn(&l, 1, 2);
+    answers(&l, 11, 22);
+    on_pause = ask_beside;
+    paused = &l;
+    answers(&l, 11, 22); /* two frames */
+    on_pause = ask_beside;
+    answers(&l, 11, 22);
+    const uint64_t bytes = td_buffer_live_bytes();
+    learn(&l, 3, 4);
+    for (int i = 0; i < 3; i++) {
+        answers(&l, 13, 24);
+    }
+    CHECK_INT(td_buffer_live_bytes(), bytes);
+    end(&l);
+}
+
+static void let_go(void *unused, size_t bytes)
+{
+    (void)unused;
+    (void)bytes;
+    td_frames_trim();
+}
+
+/* Whichever allocation it is that finds memory short: an alarm ends the test where it waits for itself. */
+TEST(values_go_while_others_are_worked_out)
+{
+    enum { PART = 64 };
+    struct learnt l, other;
+    start(&l, LARGE);
+    start(&other, LARGE);
+    learn(&l, 1, 2);
+    learn(&other, 3, 4);
+    td_budget_on_shortage(let_go, NULL);
+    alarm(120);
+    for (int64_t bytes = 0; bytes < TD_BUDGET_STEP; bytes += PART) {
+        struct td_err err = {0};
+        struct td_tensor in[2] = {pair(10, 20), pair(0, 0)}, out = {0};
+        td_frames_trim();
+        answers(&other, 13, 24);
+        td_budget_limit(1, "the test's limit");
+        td_budget_add((size_t)bytes);
+        const enum td_code rc = td_callable_run(l.read, in, &out, NULL, &err);
+        td_budget_limit(0, "");
+        td_budget_give((size_t)bytes);
+        CHECK(rc == TD_RESOURCE_EXHAUSTED ||
+              (rc == TD_OK && TD_DATA(&out, float)[0] == 11 && TD_DATA(&out, float)[1] == 22));
+        td_tensor_clear(&in[0]);
+        td_tensor_clear(&in[1]);
+        td_tensor_clear(&out);
+    }
+    alarm(0);
+    td_budget_on_shortage(NULL, NULL);
+    end(&other);
+    end(&l);
+}
+
 enum { READERS = 3, ROUNDS = 300 };
 
 struct reader {
@@ -273,7 +392,10 @@ TEST(readers_see_one_value_while_it_is_written)
 TEST_MAIN(RUN(it_runs_until_variables_have_stayed_and_no_more)
               RUN(a_variable_that_changes_each_time_is_read_each_time)
                   RUN(one_model_keeps_its_values_while_others_learn)
-                      RUN(what_is_read_behind_a_write_is_what_was_written) RUN(who_observes_sees_every_step)
-                          RUN(an_unset_variable_is_the_runs_error)
-                              RUN(results_that_are_fetched_stay_the_callers)
-                                  RUN(readers_see_one_value_while_it_is_written))
+                      RUN(what_is_read_behind_a_write_is_what_was_written)
+                          RUN(a_run_that_is_stopped_works_nothing_out_and_the_next_does)
+                              RUN(who_observes_sees_every_step) RUN(an_unset_variable_is_the_runs_error)
+                                  RUN(results_that_are_fetched_stay_the_callers)
+                                      RUN(frames_that_idle_hold_no_values_of_before)
+                                          RUN(values_go_while_others_are_worked_out)
+                                              RUN(readers_see_one_value_while_it_is_written))

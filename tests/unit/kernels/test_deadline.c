@@ -15,6 +15,8 @@
 /* 4 Mi floats of x's 4,096 in m and, turned, in w. */
 #define BIG X "m = Tile {T:type=float; Tmultiples:type=int32} (x, int32[1] 1024)\n"
 #define WIDE BIG "w = Reshape {T:type=float; Tshape:type=int32} (m, int32[2] 1024 4096)\n"
+#define SPARSE(name, from)                                                                                   \
+    "i" name " = Where " T "(" from ")\n" name " = DenseToCSRSparseMatrix " T "(" from ", i" name ")\n"
 #define IMAGES BIG "w = Reshape {T:type=float; Tshape:type=int32} (m, int32[4] 4 256 256 16)\n"
 #define POOLED "ksize:list(int)=[1,3,3,1]; strides:list(int)=[1,1,1,1]; padding:string='SAME'"
 
@@ -49,6 +51,15 @@ static const char *const rows[] = {
     BIG "r = Where {T:type=float} (m)\n",
     BIG "r = Unique {T:type=float; out_idx:type=int32} (m)\n",
     BIG "r = Erfinv " T "(m)\n",
+    X "m = Tile {T:type=float; Tmultiples:type=int32} (x, int32[1] 16)\nw = Reshape {T:type=float; "
+      "Tshape:type=int32} (m, int32[2] 256 256)\nr = MatrixExponential " T "(w)\n",
+    X "m = Mean {T:type=float; Tidx:type=int32} (x, int32[1] 0)\nr = StatelessParameterizedTruncatedNormal "
+      "{S:type=int32; Tseed:type=int32; dtype:type=float} (int32[1] 20000000, int32[2] 1, m, float[] 200, "
+      "float[] -300, float[] 900)\n",
+    WIDE SPARSE("a", "w") "c = Reshape {T:type=float; Tshape:type=int32} (x, int32[2] 4096 1)\n"
+                          "d = BroadcastTo {T:type=float; Tidx:type=int32} (c, int32[2] 4096 64)\n" SPARSE(
+                              "b", "d") "p = SparseMatrixSparseMatMul {type:type=float} (a, b)\n"
+                                        "r = SparseMatrixNNZ {} (p)\n",
     BIG "c = Cast {SrcT:type=float; DstT:type=complex64} (m)\nr = FFT {Tcomplex:type=complex64} (c)\n",
 };
 

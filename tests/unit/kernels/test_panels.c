@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/timings.h"
 #include "kernels/dense/gemm_panels.h"
 #include "kernels/nn/conv_panels.h"
 #include "tests/unit/core/pool_make.h"
@@ -47,6 +48,29 @@ static bool are_there(void)
 {
     const struct td_kernel_query q = {0};
     return td_gemm_panels_are_faster(&(struct td_gemm){.m = 49, .k = 1024, .n = 1024}, &q);
+}
+
+/* Weights behind layers of sums, each of all sums of the layer before: 32 ^ 9 ways lead there. */
+TEST(where_weights_come_from_is_looked_for_in_no_time)
+{
+    enum { LAYERS = 10, WIDE = 32 };
+    static struct td_node nodes[LAYERS][WIDE];
+    static struct td_value in[LAYERS][WIDE];
+    static const struct td_op sum = {.name = "AddN"};
+    for (int l = 0; l < LAYERS; l++) {
+        for (int k = 0; k < WIDE; k++) {
+            in[l][k].node = &nodes[l][k];
+            nodes[l][k] =
+                (struct td_node){.op = &sum, .in = l == 0 ? NULL : in[l - 1], .n_in = l == 0 ? 0 : WIDE};
+        }
+    }
+    const struct td_node product = {.in = in[LAYERS - 1], .n_in = 2};
+    const struct td_tensor *no_value[2] = {NULL, NULL};
+    const struct td_kernel_query q = {.node = &product, .value = no_value};
+    const int64_t from_ns = td_now_ns();
+    const bool faster = td_gemm_panels_are_faster(&(struct td_gemm){.m = 49, .k = 1024, .n = 1024}, &q);
+    CHECK(faster == are_there());
+    CHECK(td_now_ns() - from_ns < 1000000000);
 }
 
 TEST(convolutions_of_many_weights_and_few_cells)
@@ -148,5 +172,6 @@ TEST(the_same_bits_on_several_threads)
     td_tensor_clear(&in[1]);
 }
 
-TEST_MAIN(RUN(convolutions_of_many_weights_and_few_cells) RUN(products) RUN(convolutions) RUN(what_follows)
-              RUN(the_same_bits_on_several_threads))
+TEST_MAIN(RUN(where_weights_come_from_is_looked_for_in_no_time)
+              RUN(convolutions_of_many_weights_and_few_cells) RUN(products) RUN(convolutions)
+                  RUN(what_follows) RUN(the_same_bits_on_several_threads))
