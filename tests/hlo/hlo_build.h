@@ -91,6 +91,8 @@ struct hlo_parts {
     int n_ops, n_values; /* of body; the argument counts */
     int n_beside;
     int argument_orders; /* 1: main's argument has use orders */
+    int n_outside;       /* values of `beside` */
+    int is_open;         /* 1: main's region is not isolated, and so no section */
 };
 
 static inline int hlo_entry(struct hlo_out *data, struct hlo_out *sizes, int *n, int dialect, int coded,
@@ -213,7 +215,7 @@ static inline void hlo_main(struct hlo_out *o, const struct hlo_parts *p)
 {
     hlo_op(o, HLO_FUNC, HLO_PROPS | HLO_REGIONS);
     hlo_varint(o, 0);
-    hlo_varint(o, 1 << 1 | 1);
+    hlo_varint(o, 1 << 1 | !p->is_open);
     struct hlo_out region =
         HLO_NUMBERS(1, (uint64_t)p->n_values, (uint64_t)p->n_ops << 1 | 1, 1, HLO_T_TENSOR << 1);
     hlo_byte(&region, (unsigned)p->argument_orders);
@@ -223,6 +225,11 @@ static inline void hlo_main(struct hlo_out *o, const struct hlo_parts *p)
         free(orders.p);
     }
     hlo_append(&region, &p->body);
+    if (p->is_open) {
+        hlo_append(o, &region);
+        free(region.p);
+        return;
+    }
     hlo_section(o, HLO_IR, &region);
 }
 
@@ -231,7 +238,7 @@ static inline struct hlo_out hlo_ir_section(const struct hlo_parts *p)
     struct hlo_out o = HLO_NUMBERS(1 << 1);
     hlo_op(&o, HLO_MODULE, HLO_REGIONS);
     hlo_varint(&o, 1 << 1 | 1);
-    struct hlo_out region = HLO_NUMBERS(1, 0, (uint64_t)(1 + p->n_beside) << 1);
+    struct hlo_out region = HLO_NUMBERS(1, (uint64_t)p->n_outside, (uint64_t)(1 + p->n_beside) << 1);
     hlo_append(&region, &p->beside);
     hlo_main(&region, p);
     hlo_section(&o, HLO_IR, &region);
