@@ -144,6 +144,7 @@ row("dot_product_attention", lambda q, k, v: jax.nn.dot_product_attention(q, k, 
 # ---- at the ends of what numbers and indices can be
 ENDS = np.array([0, -0.5, 0.7, -1.7, 127.5, 255.9, 300, -129, 70000, -40000, 2147483648.0, 4294967296.0, 1e20, -1e20, np.inf, -np.inf, np.nan], np.float32)
 row("conversions_saturate", lambda x: tuple(x.astype(t) for t in (jnp.int8, jnp.uint8, jnp.int16, jnp.uint16, jnp.int32, jnp.uint32, bool)) + (x.astype(jnp.float16).astype(jnp.int32), x.astype(jnp.bfloat16).astype(jnp.uint8)), ENDS)
+row("cube_roots", lambda x: (jnp.cbrt(x.astype(jnp.bfloat16)).astype(jnp.float32), jnp.cbrt(x.astype(jnp.float16)).astype(jnp.float32)), np.array([1e30, -3e30, 0, 8, 1e-3], np.float32), rtol=1e-2)
 row("scatter_infinities", lambda x, i, u: (x.at[i].max(u), x.at[i].min(u), jax.ops.segment_max(u, i, 7), jax.ops.segment_min(u, i, 7)), np.array([[-np.inf, 1, np.inf]] * 7, np.float32), np.array([1, 1, 2, 9], np.int32), f32(4, 3))
 row("scatter_kinds", lambda x, i, u: (x.at[i].subtract(u), (x > 0).at[i].max(u > 0), (x > 0).at[i].min(u > 0), (x > 0).at[i].set(u > 0), x.astype(jnp.uint8).at[i].subtract(jnp.uint8(200))), f32(6), np.array([1, 1, 2, 9], np.int32), f32(4))
 row("index_kinds", lambda x, i, b: (x[i], jnp.take(x, i, mode="clip"), lax.dynamic_slice(x, (i[0],), (2,)), x.at[i].set(0), x[b], lax.dynamic_slice(x, (b[0],), (2,))), f32(300), np.array([0xffffffff, 0x80000000, 3, 0x7fffffff], np.uint32), np.array([255, 130], np.uint8))
