@@ -77,7 +77,18 @@ static inline void hlo_section(struct hlo_out *o, unsigned id, struct hlo_out *b
 }
 
 enum { HLO_BUILTIN, HLO_VHLO, HLO_SDY };
-enum { HLO_MODULE, HLO_CAST, HLO_FUNC, HLO_RETURN, HLO_ADD, HLO_CONSTANT, HLO_WHILE, HLO_NEWER, HLO_MESH };
+enum {
+    HLO_MODULE,
+    HLO_CAST,
+    HLO_FUNC,
+    HLO_RETURN,
+    HLO_ADD,
+    HLO_CONSTANT,
+    HLO_WHILE,
+    HLO_NEWER,
+    HLO_CONVERT,
+    HLO_MESH
+};
 enum { HLO_STRINGS, HLO_DIALECTS, HLO_TABLE, HLO_OFFSETS, HLO_IR, HLO_PROPERTIES = 8 };
 enum { HLO_S_MAIN = 11, HLO_S_EMPTY, HLO_S_X };                                    /* strings */
 enum { HLO_A_LOCATION, HLO_A_MAIN, HLO_A_EMPTY, HLO_A_TYPE, HLO_A_NONE, HLO_A_X }; /* attributes */
@@ -187,7 +198,8 @@ static inline struct hlo_out hlo_string_section(void)
                                           "main",
                                           "",
                                           "x",
-                                          "unrealized_conversion_cast"};
+                                          "unrealized_conversion_cast",
+                                          "convert_v1"};
     enum { N = sizeof strings / sizeof *strings };
     struct hlo_out o = {.n = 0};
     hlo_varint(&o, N);
@@ -203,8 +215,8 @@ static inline struct hlo_out hlo_string_section(void)
 static inline struct hlo_out hlo_dialect_section(void)
 {
     struct hlo_out o = HLO_NUMBERS(3, 0 << 1, 1 << 1, 2 << 1, 9);
-    struct hlo_out names = HLO_NUMBERS(HLO_BUILTIN, 2, 3 << 1, 14 << 1, HLO_VHLO, 6, 4 << 1, 5 << 1, 6 << 1,
-                                       7 << 1, 8 << 1, 9 << 1, HLO_SDY, 1, 10 << 1);
+    struct hlo_out names = HLO_NUMBERS(HLO_BUILTIN, 2, 3 << 1, 14 << 1, HLO_VHLO, 7, 4 << 1, 5 << 1, 6 << 1,
+                                       7 << 1, 8 << 1, 9 << 1, 15 << 1, HLO_SDY, 1, 10 << 1);
     hlo_append(&o, &names);
     free(names.p);
     return o;
