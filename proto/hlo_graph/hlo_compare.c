@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/hlo_graph/hlo_compare.h"
 
+#include <math.h>
+
 #include "proto/hlo_graph/hlo_rules.h"
 
 /* The parts of the first n operands. */
@@ -78,11 +80,27 @@ void td_hlo_clamp(struct td_hlo_frame *f, const struct td_hlo_op *op)
     }
 }
 
+/* Floats as integers: what does not fit becomes the least or the most, a NaN 0. */
+static struct td_value saturated(struct td_hlo_frame *f, struct td_value x, enum td_dtype to)
+{
+    x = td_dtype_size(td_dtype_of(x)) < 4 ? td_hlo_cast(f, x, TD_FLOAT) : x;
+    const enum td_dtype from = td_dtype_of(x);
+    const bool is_signed = !td_hlo_is_unsigned(to);
+    const int bits = 8 * (int)td_dtype_size(to) - is_signed;
+    const struct td_value end = td_hlo_number(f, from, ldexp(1, bits));
+    const struct td_value least = td_hlo_number(f, from, is_signed ? -ldexp(1, bits) : 0);
+    const struct td_value number = td_hlo_3(f, "SelectV2", td_hlo_1(f, "IsNan", x), td_hlo_zero(f, from), x);
+    const struct td_value fits = td_hlo_cast(f, td_hlo_2(f, "Maximum", number, least), to);
+    return td_hlo_3(f, "SelectV2", td_hlo_2(f, "GreaterEqual", x, end), td_hlo_limit(f, to, false), fits);
+}
+
 void td_hlo_convert(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[1];
     if (parts(f, op, 1, x)) {
-        td_hlo_put_like(f, op, 1, td_hlo_cast(f, x[0], op->out[0]->type.dtype));
+        const enum td_dtype to = op->out[0]->type.dtype;
+        const bool narrows = td_hlo_is_float(td_dtype_of(x[0])) && td_hlo_is_integer(to);
+        td_hlo_put_like(f, op, 1, narrows ? saturated(f, x[0], to) : td_hlo_cast(f, x[0], to));
     }
 }
 

@@ -222,6 +222,10 @@ void td_hlo_call_named(struct td_hlo_frame *f, const struct td_hlo_op *op, const
         run_inline(f, op, inlined);
         return;
     }
+    if (f->wide) {
+        td_hlo_fail(f, TD_UNIMPLEMENTED, "of a long function in a body, which may only compute with scalars");
+        return;
+    }
     const struct td_function *called = td_hlo_called(f, callee->str.p, callee->str.len);
     if (called != NULL) {
         td_hlo_call_function(f, op, called);
@@ -237,7 +241,7 @@ void td_hlo_call(struct td_hlo_frame *f, const struct td_hlo_op *op)
 void td_hlo_same(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     for (int i = 0; f->e.rc == TD_OK && i < op->n_out && i < op->n_in; i++) {
-        if (op->in[i]->type.kind == TD_HLO_TENSOR) {
+        if (op->in[i]->type.kind == TD_HLO_TENSOR && op->out[i]->type.kind == TD_HLO_TENSOR) {
             td_hlo_put_made(f, op, i, td_hlo_part(f, op->in[i]));
         }
     }

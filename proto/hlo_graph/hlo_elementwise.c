@@ -116,13 +116,15 @@ void td_hlo_round_away(struct td_hlo_frame *f, const struct td_hlo_op *op)
     td_hlo_put_like(f, op, 1, td_hlo_2(f, "Mul", td_hlo_1(f, "Sign", x[0]), rounded));
 }
 
+/* Of halves as floats: a third is too far from one there. */
 void td_hlo_cbrt(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[1];
     if (parts(f, op, 1, x)) {
-        const struct td_value third = td_hlo_number(f, td_dtype_of(x[0]), 1.0 / 3);
-        const struct td_value root = td_hlo_2(f, "Pow", td_hlo_1(f, "Abs", x[0]), third);
-        td_hlo_put_like(f, op, 1, td_hlo_2(f, "Mul", td_hlo_1(f, "Sign", x[0]), root));
+        const enum td_dtype t = td_dtype_of(x[0]), by = td_dtype_size(t) < 4 ? TD_FLOAT : t;
+        const struct td_value v = td_hlo_cast(f, x[0], by);
+        const struct td_value root = td_hlo_2(f, "Pow", td_hlo_1(f, "Abs", v), td_hlo_number(f, by, 1.0 / 3));
+        td_hlo_put_like(f, op, 1, td_hlo_cast(f, td_hlo_2(f, "Mul", td_hlo_1(f, "Sign", v), root), t));
     }
 }
 

@@ -96,6 +96,11 @@ void td_hlo_put_made(struct td_hlo_frame *f, const struct td_hlo_op *op, int i,
                     i >= op->n_out ? "nothing" : td_dtype_name(op->out[i]->type.dtype));
         return;
     }
+    if (made->rank > td_hlo_shape(op->out[i])->rank) { /* of a part, which is never longer than its value */
+        td_hlo_fail(f, TD_INVALID_ARGUMENT, "result %d has rank %d, and its type says %d", i, made->rank,
+                    td_hlo_shape(op->out[i])->rank);
+        return;
+    }
     f->made[op->out[i]->id] = *made;
 }
 
@@ -163,9 +168,18 @@ void td_hlo_apply(struct td_hlo_frame *f, const struct td_hlo_block *b, const st
                     n_args, n_out);
     }
     for (int i = 0; f->e.rc == TD_OK && i < n_args; i++) {
+        const struct td_hlo_type *t = &b->args[i]->type;
+        if (t->kind != TD_HLO_TENSOR || t->shape.rank != 0 || t->dtype != td_dtype_of(args[i])) {
+            td_hlo_fail(f, TD_INVALID_ARGUMENT, "argument %d of its body is no scalar of what it is given",
+                        i);
+            return;
+        }
         f->made[b->args[i]->id] = (struct td_hlo_made){.part = args[i], .whole = args[i]};
     }
+    const bool wide = f->wide;
+    f->wide = true;
     td_hlo_block(f, b);
+    f->wide = wide;
     const struct td_hlo_op *last = f->e.rc ? NULL : b->ops[b->n_ops - 1];
     for (int i = 0; last != NULL && i < last->n_in; i++) {
         out[i] = td_hlo_whole(f, last->in[i]);
@@ -326,6 +340,17 @@ struct td_value td_hlo_bits(struct td_hlo_frame *f, struct td_value x, enum td_d
 {
     return td_dtype_of(x) == to ? x
                                 : td_emit(&f->e, "Bitcast", TD_IN(x), TD_ATTRS(TD_ATTR_OF_TYPE("type", to)));
+}
+
+struct td_value td_hlo_index(struct td_hlo_frame *f, struct td_value x)
+{
+    const enum td_dtype t = td_dtype_of(x);
+    const bool is_signed = t == TD_INT64;
+    if (is_signed || t == TD_UINT32 || t == TD_UINT64) {
+        x = td_hlo_2(f, "Minimum", x, td_emit_int(&f->e, t, INT32_MAX));
+        x = is_signed ? td_hlo_2(f, "Maximum", x, td_emit_int(&f->e, t, INT32_MIN)) : x;
+    }
+    return td_hlo_cast(f, x, TD_INT32);
 }
 
 struct td_value td_hlo_pick(struct td_hlo_frame *f, struct td_value vector, int i)

@@ -13,7 +13,8 @@
  *
  * A body that is applied to whole tensors (td_hlo_apply) is the same rules with its scalar arguments
  * replaced by tensors of one shape: a rule may therefore not lean on a scalar's type for the shape of what
- * it stands for.
+ * it stands for. What is more than element by element there (regions, calls of long functions, anything that
+ * is no scalar) is refused (proto/hlo_graph/hlo_rules.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_PROTO_HLO_GRAPH_HLO_FRAME_H
@@ -61,6 +62,7 @@ struct td_hlo_frame {
     uint32_t *marks;            /* the last mark given */
     struct td_function *to;
     int depth;
+    bool wide; /* a body's scalars are tensors here */
 };
 
 typedef void td_hlo_rule(struct td_hlo_frame *f, const struct td_hlo_op *op);
@@ -121,6 +123,8 @@ struct td_value td_hlo_i32(struct td_hlo_frame *f, int64_t v);
 struct td_value td_hlo_i32s(struct td_hlo_frame *f, const int64_t *v, int n);
 struct td_value td_hlo_cast(struct td_hlo_frame *f, struct td_value x, enum td_dtype to);
 struct td_value td_hlo_bits(struct td_hlo_frame *f, struct td_value x, enum td_dtype to);
+/* Indices as int32s; what does not fit becomes the least or the most, which is outside or the end, too. */
+struct td_value td_hlo_index(struct td_hlo_frame *f, struct td_value x);
 struct td_value td_hlo_pick(struct td_hlo_frame *f, struct td_value vector, int i); /* element i, a scalar */
 struct td_value td_hlo_pack(struct td_hlo_frame *f, const struct td_value *v, int n, int axis);
 struct td_value td_hlo_concat(struct td_hlo_frame *f, const struct td_value *v, int n, int axis);

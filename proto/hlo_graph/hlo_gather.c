@@ -68,7 +68,7 @@ static bool match_axes(struct td_hlo_frame *f, struct td_hlo_places *p)
 static struct td_value vectors_last(struct td_hlo_frame *f, const struct td_hlo_places *p)
 {
     const int rank = td_hlo_shape(p->indices)->rank;
-    const struct td_value index = td_hlo_cast(f, td_hlo_whole(f, p->indices), TD_INT32);
+    const struct td_value index = td_hlo_index(f, td_hlo_whole(f, p->indices));
     int64_t perm[TD_MAX_RANK];
     int at = 0;
     if (p->vector == rank) {

@@ -71,6 +71,16 @@ static int keeps(const struct td_hlo_op *op)
     return larger == 6 ? 1 : smaller == 6 ? -1 : 0;
 }
 
+/* The number that the search begins with loses to any. */
+static bool begins_neutral(struct td_hlo_frame *f, const struct td_hlo_op *op, bool largest)
+{
+    const bool boolean = op->in[2]->type.dtype == TD_BOOL;
+    const struct td_hlo_reducer r = {.from = largest   ? boolean ? TD_HLO_FROM_ZERO : TD_HLO_FROM_LEAST
+                                             : boolean ? TD_HLO_FROM_ONE
+                                                       : TD_HLO_FROM_MOST};
+    return td_hlo_is_neutral(&r, td_hlo_in(f, op, 2));
+}
+
 static bool put_place(struct td_hlo_frame *f, const struct td_hlo_op *op, const int64_t *axes, int n)
 {
     if (op->n_in != 4 || n != 1 || !counts_along(op->in[1], axes[0])) {
@@ -81,7 +91,11 @@ static bool put_place(struct td_hlo_frame *f, const struct td_hlo_op *op, const 
     if (way == 0 || !td_hlo_is_integer(t)) {
         return false;
     }
-    const struct td_value x = td_hlo_in(f, op, 0), axis = td_hlo_i32s(f, axes, 1);
+    const struct td_value x = td_hlo_in(f, op, 0);
+    if (!begins_neutral(f, op, way > 0)) {
+        return false;
+    }
+    const struct td_value axis = td_hlo_i32s(f, axes, 1);
     const struct td_value at = td_emit(&f->e, way > 0 ? "ArgMax" : "ArgMin", TD_IN(x, td_hlo_i32(f, axes[0])),
                                        TD_ATTRS(TD_ATTR_OF_TYPE("output_type", by)));
     const bool boolean = td_dtype_of(x) == TD_BOOL;

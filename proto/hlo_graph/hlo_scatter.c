@@ -8,8 +8,9 @@
  * get number -1, which segments leave out, or, where rows are replaced, that of a row behind the last,
  * which is cut off again.
  *
- *   add, multiply, maximum, minimum    the operand and UnsortedSegment.. of the updates
- *   replacement                        TensorScatterUpdate; of equal places the last update stays
+ *   add, subtract, multiply                  the operand and UnsortedSegment.. of the updates
+ *   replacement, maximum, minimum            TensorScatterUpdate, ..Max, ..Min; of equal places the last
+ *                                            update stays. Booleans are bytes there.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/hlo_graph/hlo_body.h"
@@ -138,11 +139,11 @@ static struct td_value accumulated(struct td_hlo_frame *f, const struct td_hlo_r
     const struct td_value number =
         x->fits.node == NULL ? x->number : td_hlo_3(f, "SelectV2", x->fits, x->number, td_hlo_i32(f, -1));
     const struct td_value made = td_hlo_3(f, r->segments, x->updates, number, x->count);
-    return from_zero && strcmp(r->over, "Sum") == 0 ? made : td_hlo_2(f, r->two, x->operand, made);
+    return from_zero && strcmp(r->two, "AddV2") == 0 ? made : td_hlo_2(f, r->two, x->operand, made);
 }
 
-/* A row more is behind the last while rows are replaced. */
-static struct td_value replaced(struct td_hlo_frame *f, const struct rows *x, int rest)
+/* A row more is behind the last while rows are replaced, by the op `name`. */
+static struct td_value replaced(struct td_hlo_frame *f, const struct rows *x, int rest, const char *name)
 {
     int64_t pads[2 * TD_MAX_RANK] = {0, 1};
     const int64_t shape[2] = {1 + rest, 2};
@@ -151,8 +152,8 @@ static struct td_value replaced(struct td_hlo_frame *f, const struct rows *x, in
     const struct td_value more =
         td_hlo_3(f, "PadV2", x->operand, td_hlo_reshape(f, td_hlo_i32s(f, pads, 2 * (1 + rest)), shape, 2),
                  td_hlo_zero(f, td_dtype_of(x->operand)));
-    const struct td_value y = td_hlo_3(f, "TensorScatterUpdate", more,
-                                       td_hlo_2(f, "ExpandDims", index, td_hlo_i32(f, 1)), x->updates);
+    const struct td_value y =
+        td_hlo_3(f, name, more, td_hlo_2(f, "ExpandDims", index, td_hlo_i32(f, 1)), x->updates);
     return td_hlo_cut(f, y, 0, 0, -1, 1);
 }
 
@@ -178,6 +179,27 @@ static void put_back(struct td_hlo_frame *f, const struct td_hlo_op *op, const s
     td_hlo_put(f, op, 0, td_hlo_transpose(f, td_hlo_2(f, "Reshape", rows, dims), back, p->rank));
 }
 
+/* What the body makes of old and new; NULL: something else. */
+static const struct td_hlo_reducer *combines(const struct td_hlo_block *b, enum td_dtype dtype)
+{
+    static const struct td_hlo_reducer subtracts = {"Sum", "Sub", NULL, "UnsortedSegmentSum",
+                                                    TD_HLO_FROM_ZERO};
+    if (strcmp(td_hlo_body_op(b), "subtract") == 0) {
+        return dtype != TD_BOOL && b->ops[0]->in[0] == b->args[0] ? &subtracts : NULL;
+    }
+    return td_hlo_reducer(b, dtype);
+}
+
+/* The op that puts new rows in the place of old ones, all or those that win; NULL: none does. */
+static const char *replaces_by(const struct td_hlo_block *b, const struct td_hlo_reducer *by)
+{
+    const char *over = by == NULL ? "" : by->over;
+    return td_hlo_body_returns(b) == 1                            ? "TensorScatterUpdate"
+           : strcmp(over, "Max") == 0 || strcmp(over, "Any") == 0 ? "TensorScatterMax"
+           : strcmp(over, "Min") == 0 || strcmp(over, "All") == 0 ? "TensorScatterMin"
+                                                                  : NULL;
+}
+
 void td_hlo_scatter(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     static const struct td_hlo_places_names names = {"inserted_window_dims", "input_batching_dims",
@@ -187,13 +209,13 @@ void td_hlo_scatter(struct td_hlo_frame *f, const struct td_hlo_op *op)
         td_hlo_fail(f, TD_UNIMPLEMENTED, "%d operands at once", (op->n_in - 1) / 2);
         return;
     }
-    const struct td_hlo_reducer *by = td_hlo_reducer(&op->regions[0], op->in[0]->type.dtype);
-    const bool replaces = td_hlo_body_returns(&op->regions[0]) == 1;
+    const struct td_hlo_reducer *by = combines(&op->regions[0], op->in[0]->type.dtype);
+    const char *replaces = replaces_by(&op->regions[0], by);
     struct td_hlo_places p = {.operand = op->in[0], .indices = op->in[1], .windows = op->in[2]};
     struct rows r = {.perm = {0}};
-    if (!replaces && (by == NULL || by->segments == NULL)) {
+    if (by == NULL && replaces == NULL) {
         td_hlo_fail(f, TD_UNIMPLEMENTED,
-                    "its body '%s' is not add, multiply, maximum, minimum or a replacement",
+                    "its body '%s' is not add, subtract, multiply, maximum, minimum or a replacement",
                     td_hlo_body_op(&op->regions[0]));
     }
     if (f->e.rc || !td_hlo_places(f, op, &names, &p)) {
@@ -205,6 +227,15 @@ void td_hlo_scatter(struct td_hlo_frame *f, const struct td_hlo_op *op)
     } else {
         single_elements(f, &p, &r);
     }
-    const int rest = rows ? p.rank - p.n_map : 0;
-    put_back(f, op, &p, &r, replaces ? replaced(f, &r, rest) : accumulated(f, by, &r, is_zero(f, op->in[0])));
+    if (replaces == NULL) {
+        put_back(f, op, &p, &r, accumulated(f, by, &r, is_zero(f, op->in[0])));
+        return;
+    }
+    const enum td_dtype t = op->in[0]->type.dtype;
+    if (t == TD_BOOL) {
+        r.operand = td_hlo_cast(f, r.operand, TD_UINT8);
+        r.updates = td_hlo_cast(f, r.updates, TD_UINT8);
+    }
+    const struct td_value y = replaced(f, &r, rows ? p.rank - p.n_map : 0, replaces);
+    put_back(f, op, &p, &r, td_hlo_cast(f, y, t));
 }

@@ -59,7 +59,7 @@ static struct td_value starts(struct td_hlo_frame *f, const struct td_hlo_op *op
     const int rank = td_hlo_shape(op->in[0])->rank;
     struct td_value v[TD_MAX_RANK];
     for (int i = 0; i < rank; i++) {
-        v[i] = td_hlo_cast(f, td_hlo_in(f, op, at + i), TD_INT32);
+        v[i] = td_hlo_index(f, td_hlo_in(f, op, at + i));
     }
     const struct td_value most = td_hlo_2(f, "Sub", td_hlo_dims(f, op->in[0]), size);
     const struct td_value asked = td_hlo_pack(f, v, rank, 0);
@@ -89,7 +89,7 @@ static struct td_value at_one(struct td_hlo_frame *f, const struct td_hlo_value 
 {
     const int64_t none = 0;
     const struct td_value most = td_hlo_2(f, "Sub", td_hlo_dim(f, x, axis), td_hlo_i32(f, 1));
-    struct td_value at = td_hlo_cast(f, td_hlo_whole(f, asked), TD_INT32);
+    struct td_value at = td_hlo_index(f, td_hlo_whole(f, asked));
     at = td_hlo_shape(asked)->rank == 0 ? at : td_hlo_reshape(f, at, &none, 0);
     at = td_hlo_2(f, "Maximum", td_hlo_2(f, "Minimum", at, most), td_hlo_i32(f, 0));
     const struct td_value one = td_hlo_3(f, "GatherV2", td_hlo_whole(f, x), at, td_hlo_i32(f, axis));
@@ -146,7 +146,7 @@ void td_hlo_dynamic_update_slice(struct td_hlo_frame *f, const struct td_hlo_op 
     }
     struct td_value at[TD_MAX_RANK];
     for (int i = 0; i < rank; i++) {
-        at[i] = td_hlo_cast(f, td_hlo_in(f, op, 2 + i), TD_INT32);
+        at[i] = td_hlo_index(f, td_hlo_in(f, op, 2 + i));
     }
     td_hlo_put(f, op, 0, td_hlo_3(f, "XlaDynamicUpdateSlice", x, update, td_hlo_pack(f, at, rank, 0)));
 }
@@ -313,7 +313,11 @@ void td_hlo_dynamic_pad(struct td_hlo_frame *f, const struct td_hlo_op *op)
     }
     const struct td_hlo_op *between = op->in[4]->op;
     const struct td_hlo_attr *a = between == NULL ? NULL : td_hlo_attr(between, "value");
-    if (a == NULL || !a->splat || a->raw.len == 0 || a->raw.p[0] != 0) {
+    bool none = a != NULL && strcmp(between->name, "constant") == 0 && a->raw.len > 0;
+    for (size_t i = 0; none && i < a->raw.len; i++) {
+        none = a->raw.p[i] == 0;
+    }
+    if (!none) {
         td_hlo_fail(f, TD_UNIMPLEMENTED, "padding between elements that is not known to be none");
     }
     struct td_value side[2];

@@ -57,7 +57,8 @@ static bool adds_last(const struct td_hlo_op *op)
     return true;
 }
 
-/* maximum(-inf, x), which JAX guards an empty axis with: x; NULL: it is none. */
+/* maximum(-inf, x), which JAX guards an empty axis with: x; NULL: it is none. Any number in -inf's place
+ * does: what is subtracted all along the axis changes nothing. */
 static const struct td_hlo_value *guarded(const struct td_hlo_op *op)
 {
     for (int i = 0; i < 2; i++) {
@@ -65,7 +66,8 @@ static const struct td_hlo_value *guarded(const struct td_hlo_op *op)
         for (int k = 0; k < 2 && is_broadcast(other); k++) {
             other = other->in[0]->op;
         }
-        if (is(other, "constant", 0)) {
+        const struct td_hlo_attr *a = is(other, "constant", 0) ? td_hlo_attr(other, "value") : NULL;
+        if (a != NULL && (a->splat || td_shape_count(&a->type.shape) == 1)) {
             return op->in[i];
         }
     }
@@ -106,6 +108,18 @@ static bool reduces(const struct td_hlo_op *op, const struct td_hlo_value *x, co
            strcmp(td_hlo_body_op(&op->regions[0]), by) == 0;
 }
 
+/* Whether the reduction begins with a constant 0. */
+static bool from_zero(const struct td_hlo_op *op)
+{
+    const struct td_hlo_op *made = op == NULL ? NULL : op->in[1]->op;
+    const struct td_hlo_attr *a = is(made, "constant", 0) ? td_hlo_attr(made, "value") : NULL;
+    bool zero = a != NULL && a->kind == TD_HLO_DENSE && a->raw.len > 0;
+    for (size_t i = 0; zero && i < a->raw.len; i++) {
+        zero = a->raw.p[i] == 0;
+    }
+    return zero;
+}
+
 const struct td_hlo_value *td_hlo_softmax_of(const struct td_hlo_op *divide)
 {
     const struct td_hlo_op *e = divide->in[0]->op;
@@ -114,7 +128,8 @@ const struct td_hlo_value *td_hlo_softmax_of(const struct td_hlo_op *divide)
         return NULL;
     }
     const struct td_hlo_value *x = e->in[0]->op->in[0];
-    return reduces(reduced(divide->in[1], false), e->out[0], "add") &&
+    const struct td_hlo_op *sum = reduced(divide->in[1], false);
+    return reduces(sum, e->out[0], "add") && from_zero(sum) &&
                    reduces(reduced(e->in[0]->op->in[1], true), x, "maximum") &&
                    td_hlo_shape(x)->rank == td_hlo_shape(divide->in[0])->rank
                ? x

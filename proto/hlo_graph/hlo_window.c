@@ -7,7 +7,8 @@
  *                                                              tensor joined by the body, one for
  *                                                              each place of the window
  *
- * Padding is put in before, of the initial value.
+ * Padding is put in before, of what changes nothing, as XLA has it, which leaves out what is not there; of
+ * the initial value where the body is more than one operation.
  *
  * Does not: several operands; windows of more than TD_HLO_MAX_UNROLL places along an axis.
  *
@@ -205,7 +206,8 @@ void td_hlo_reduce_window(struct td_hlo_frame *f, const struct td_hlo_op *op)
         return;
     }
     const struct td_value init = td_hlo_in(f, op, 1);
-    struct td_value x = padded(f, td_hlo_in(f, op, 0), init, &w);
+    const struct td_value around = r == NULL ? init : td_hlo_neutral(f, r, op->in[0]->type.dtype);
+    struct td_value x = padded(f, td_hlo_in(f, op, 0), around, &w);
     for (int i = 0; f->e.rc == TD_OK && i < w.rank; i++) {
         x = w.size[i] == 1 && w.stride[i] == 1 ? x : along_axis(f, op, &w, r, x, i);
     }
@@ -224,8 +226,8 @@ void td_hlo_select_and_scatter(struct td_hlo_frame *f, const struct td_hlo_op *o
     const int channels = channels_of(&w);
     const struct td_hlo_op *by = op->regions[0].n_ops == 2 ? op->regions[0].ops[0] : NULL;
     const struct td_hlo_reducer *add = td_hlo_reducer(&op->regions[1], op->in[0]->type.dtype);
-    const bool largest = by != NULL && strcmp(by->name, "compare") == 0 &&
-                         by->in[0] == op->regions[0].args[0] &&
+    const bool largest = by != NULL && strcmp(by->name, "compare") == 0 && by->n_in == 2 &&
+                         op->regions[0].n_args == 2 && by->in[0] == op->regions[0].args[0] &&
                          td_hlo_text_is(by, "comparison_direction", "GE");
     if (channels < 0 || !largest || add == NULL || strcmp(add->over, "Sum") != 0 ||
         !td_hlo_is_neutral(add, td_hlo_in(f, op, 2))) {

@@ -292,9 +292,10 @@ static enum td_code add_function(struct reader *r, const struct td_mlir_bytes *b
     return TD_OK;
 }
 
-/* An isolated region is a section of its own from version 2 on. */
+/* An isolated region is a section of its own from version 2 on. A function's is isolated whatever the file
+ * says: values of the module around it have ids of no function. */
 static enum td_code read_regions(struct reader *r, struct td_mlir_bytes *b, const struct scope *s,
-                                 struct td_hlo_op *op, struct td_err *err)
+                                 bool is_function, struct td_hlo_op *op, struct td_err *err)
 {
     uint64_t n;
     bool isolated;
@@ -313,7 +314,7 @@ static enum td_code read_regions(struct reader *r, struct td_mlir_bytes *b, cons
                    id);
     }
     for (int i = 0; i < op->n_regions; i++) {
-        TD_TRY(read_region(r, &section, isolated ? NULL : s, &regions[i], err));
+        TD_TRY(read_region(r, &section, isolated || is_function ? NULL : s, &regions[i], err));
     }
     if (own) {
         return td_mlir_end(&section, "the region", err);
@@ -401,7 +402,7 @@ static enum td_code read_op(struct reader *r, struct td_mlir_bytes *b, struct sc
         TD_TRY(skip_use_orders(b, op->n_out, err));
     }
     if (mask & HAS_REGIONS) {
-        TD_TRY(read_regions(r, b, s, op, err));
+        TD_TRY(read_regions(r, b, s, known->is_function, op, err));
     }
     *out = NULL;
     if (known->is_same) {

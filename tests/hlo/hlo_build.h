@@ -77,7 +77,18 @@ static inline void hlo_section(struct hlo_out *o, unsigned id, struct hlo_out *b
 }
 
 enum { HLO_BUILTIN, HLO_VHLO, HLO_SDY };
-enum { HLO_MODULE, HLO_CAST, HLO_FUNC, HLO_RETURN, HLO_ADD, HLO_CONSTANT, HLO_WHILE, HLO_NEWER, HLO_MESH };
+enum {
+    HLO_MODULE,
+    HLO_CAST,
+    HLO_FUNC,
+    HLO_RETURN,
+    HLO_ADD,
+    HLO_CONSTANT,
+    HLO_WHILE,
+    HLO_NEWER,
+    HLO_CONVERT,
+    HLO_MESH
+};
 enum { HLO_STRINGS, HLO_DIALECTS, HLO_TABLE, HLO_OFFSETS, HLO_IR, HLO_PROPERTIES = 8 };
 enum { HLO_S_MAIN = 11, HLO_S_EMPTY, HLO_S_X };                                    /* strings */
 enum { HLO_A_LOCATION, HLO_A_MAIN, HLO_A_EMPTY, HLO_A_TYPE, HLO_A_NONE, HLO_A_X }; /* attributes */
@@ -91,6 +102,8 @@ struct hlo_parts {
     int n_ops, n_values; /* of body; the argument counts */
     int n_beside;
     int argument_orders; /* 1: main's argument has use orders */
+    int n_outside;       /* values of `beside` */
+    int is_open;         /* 1: main's region is not isolated, and so no section */
 };
 
 static inline int hlo_entry(struct hlo_out *data, struct hlo_out *sizes, int *n, int dialect, int coded,
@@ -185,7 +198,8 @@ static inline struct hlo_out hlo_string_section(void)
                                           "main",
                                           "",
                                           "x",
-                                          "unrealized_conversion_cast"};
+                                          "unrealized_conversion_cast",
+                                          "convert_v1"};
     enum { N = sizeof strings / sizeof *strings };
     struct hlo_out o = {.n = 0};
     hlo_varint(&o, N);
@@ -201,8 +215,8 @@ static inline struct hlo_out hlo_string_section(void)
 static inline struct hlo_out hlo_dialect_section(void)
 {
     struct hlo_out o = HLO_NUMBERS(3, 0 << 1, 1 << 1, 2 << 1, 9);
-    struct hlo_out names = HLO_NUMBERS(HLO_BUILTIN, 2, 3 << 1, 14 << 1, HLO_VHLO, 6, 4 << 1, 5 << 1, 6 << 1,
-                                       7 << 1, 8 << 1, 9 << 1, HLO_SDY, 1, 10 << 1);
+    struct hlo_out names = HLO_NUMBERS(HLO_BUILTIN, 2, 3 << 1, 14 << 1, HLO_VHLO, 7, 4 << 1, 5 << 1, 6 << 1,
+                                       7 << 1, 8 << 1, 9 << 1, 15 << 1, HLO_SDY, 1, 10 << 1);
     hlo_append(&o, &names);
     free(names.p);
     return o;
@@ -213,7 +227,7 @@ static inline void hlo_main(struct hlo_out *o, const struct hlo_parts *p)
 {
     hlo_op(o, HLO_FUNC, HLO_PROPS | HLO_REGIONS);
     hlo_varint(o, 0);
-    hlo_varint(o, 1 << 1 | 1);
+    hlo_varint(o, 1 << 1 | !p->is_open);
     struct hlo_out region =
         HLO_NUMBERS(1, (uint64_t)p->n_values, (uint64_t)p->n_ops << 1 | 1, 1, HLO_T_TENSOR << 1);
     hlo_byte(&region, (unsigned)p->argument_orders);
@@ -223,6 +237,11 @@ static inline void hlo_main(struct hlo_out *o, const struct hlo_parts *p)
         free(orders.p);
     }
     hlo_append(&region, &p->body);
+    if (p->is_open) {
+        hlo_append(o, &region);
+        free(region.p);
+        return;
+    }
     hlo_section(o, HLO_IR, &region);
 }
 
@@ -231,7 +250,7 @@ static inline struct hlo_out hlo_ir_section(const struct hlo_parts *p)
     struct hlo_out o = HLO_NUMBERS(1 << 1);
     hlo_op(&o, HLO_MODULE, HLO_REGIONS);
     hlo_varint(&o, 1 << 1 | 1);
-    struct hlo_out region = HLO_NUMBERS(1, 0, (uint64_t)(1 + p->n_beside) << 1);
+    struct hlo_out region = HLO_NUMBERS(1, (uint64_t)p->n_outside, (uint64_t)(1 + p->n_beside) << 1);
     hlo_append(&region, &p->beside);
     hlo_main(&region, p);
     hlo_section(&o, HLO_IR, &region);

@@ -141,6 +141,23 @@ row("gather_grad", lambda x, i: jax.grad(lambda a: jnp.sum(jnp.take_along_axis(a
 row("scan_grad", lambda x, w: jax.grad(lambda v: jnp.sum(lax.scan(lambda c, r: (jnp.tanh(c @ v + r), c.sum()), jnp.zeros((2, 3)), x)[0]))(w), f32(5, 2, 3), f32(3, 3), rtol=1e-3)
 row("dot_product_attention", lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True), f32(2, 5, 2, 4), f32(2, 5, 2, 4), f32(2, 5, 2, 4), rtol=1e-3)
 
+# ---- at the ends of what numbers and indices can be
+ENDS = np.array([0, -0.5, 0.7, -1.7, 127.5, 255.9, 300, -129, 70000, -40000, 2147483648.0, 4294967296.0, 1e20, -1e20, np.inf, -np.inf, np.nan], np.float32)
+row("conversions_saturate", lambda x: tuple(x.astype(t) for t in (jnp.int8, jnp.uint8, jnp.int16, jnp.uint16, jnp.int32, jnp.uint32, bool)) + (x.astype(jnp.float16).astype(jnp.int32), x.astype(jnp.bfloat16).astype(jnp.uint8)), ENDS)
+row("cube_roots", lambda x: (jnp.cbrt(x.astype(jnp.bfloat16)).astype(jnp.float32), jnp.cbrt(x.astype(jnp.float16)).astype(jnp.float32)), np.array([1e30, -3e30, 0, 8, 1e-3], np.float32), rtol=1e-2)
+row("scatter_infinities", lambda x, i, u: (x.at[i].max(u), x.at[i].min(u), jax.ops.segment_max(u, i, 7), jax.ops.segment_min(u, i, 7)), np.array([[-np.inf, 1, np.inf]] * 7, np.float32), np.array([1, 1, 2, 9], np.int32), f32(4, 3))
+row("scatter_kinds", lambda x, i, u: (x.at[i].subtract(u), (x > 0).at[i].max(u > 0), (x > 0).at[i].min(u > 0), (x > 0).at[i].set(u > 0), x.astype(jnp.uint8).at[i].subtract(jnp.uint8(200))), f32(6), np.array([1, 1, 2, 9], np.int32), f32(4))
+row("index_kinds", lambda x, i, b: (x[i], jnp.take(x, i, mode="clip"), lax.dynamic_slice(x, (i[0],), (2,)), x.at[i].set(0), x[b], lax.dynamic_slice(x, (b[0],), (2,))), f32(300), np.array([0xffffffff, 0x80000000, 3, 0x7fffffff], np.uint32), np.array([255, 130], np.uint8))
+
+
+def softmax_of(x, shift, begin):
+    e = jnp.exp(x - shift)
+    return e / lax.broadcast_in_dim(lax.reduce(e, np.float32(begin), lax.add, (1,)), x.shape, (0,))
+
+
+row("softmax_but_not_quite", lambda x: (softmax_of(x, x.max(1, keepdims=True), 1), softmax_of(x, jnp.maximum(x.max(1, keepdims=True), jnp.array([0., 1, 2, 3])), 0), softmax_of(x, jnp.maximum(x.max(1, keepdims=True), 2), 0)), f32(3, 4))
+row("beginnings", lambda x: (lax.reduce_window(x, np.float32(1.5), lax.add, (2, 3), (1, 2), ((1, 1), (0, 1))), lax.reduce_window(x, np.float32(0.5), lax.max, (2, 3), (1, 1), "SAME", (1, 2)), lax.reduce(x, np.float32(2), lax.add, (0,)), lax.reduce(x, np.float32(0.5), lax.max, (1,))), f32(4, 5))
+
 # ---- a number of rows that is not known
 row("poly_elementwise", lambda x: jnp.tanh(x * 2 + 1), f32(3, 4), poly=["b, 4"], again=[(f32(7, 4),), (f32(1, 4),)], wrt=["x0"])
 row("poly_normalise", lambda x: ((x - x.mean(1, keepdims=True)) / jnp.sqrt(x.var(1, keepdims=True) + 1e-5), jax.nn.softmax(x), x / x.shape[0]), f32(3, 4), poly=["b, 4"], again=[(f32(5, 4),)])

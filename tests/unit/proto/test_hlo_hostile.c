@@ -405,6 +405,29 @@ TEST(regions_nest_up_to_a_bound)
     }
 }
 
+/* Two values beside main, whose region says that it may read them: value 2 would be main's argument. */
+TEST(a_function_reads_nothing_of_the_module_around_it)
+{
+    struct hlo_parts p = hlo_parts_new();
+    p.is_open = 1;
+    for (int i = 0; i < 2; i++) {
+        hlo_op(&p.beside, HLO_ADD, HLO_RESULTS);
+        struct hlo_out type = HLO_NUMBERS(1, HLO_T_TENSOR);
+        hlo_append(&p.beside, &type);
+        free(type.p);
+        p.n_beside++;
+        p.n_outside++;
+    }
+    hlo_return(&p, 2);
+    check_refused(&p, TD_INVALID_ARGUMENT, "value 2 of 1");
+    p = hlo_parts_new();
+    p.is_open = 1;
+    hlo_return(&p, 0);
+    const struct td_hlo_function *f = read_parts(&p);
+    CHECK(f != NULL && f->body.ops[0]->in[0] == f->body.args[0]);
+    done();
+}
+
 TEST(a_region_is_one_block_that_returns)
 {
     struct hlo_parts p = hlo_parts_new();
@@ -421,15 +444,14 @@ TEST(a_region_is_one_block_that_returns)
 }
 
 TEST_MAIN(RUN(what_was_built_is_read) RUN(every_prefix_and_every_limit_of_memory_is_an_error)
-              RUN(a_value_is_there_before_it_is_used) RUN(a_region_has_as_many_values_as_it_says)
-                  RUN(an_attribute_that_holds_itself_is_refused) RUN(lists_of_lists_are_shared_not_multiplied)
-                      RUN(a_long_list_counts_against_the_limit)
-                          RUN(booleans_are_bits_also_where_they_were_bytes)
-                              RUN(a_constant_has_the_bytes_of_its_shape) RUN(an_integer_is_of_its_type)
-                                  RUN(a_float_is_of_its_type) RUN(what_this_reader_does_not_know_is_named)
-                                      RUN(what_another_dialect_says_is_passed_over)
-                                          RUN(a_cast_between_dialects_is_its_operand)
-                                              RUN(text_of_a_dialect_that_matters_is_refused)
-                                                  RUN(use_orders_are_passed_over)
-                                                      RUN(regions_nest_up_to_a_bound)
-                                                          RUN(a_region_is_one_block_that_returns))
+              RUN(a_value_is_there_before_it_is_used) RUN(a_region_has_as_many_values_as_it_says) RUN(
+                  an_attribute_that_holds_itself_is_refused) RUN(lists_of_lists_are_shared_not_multiplied)
+                  RUN(a_long_list_counts_against_the_limit) RUN(booleans_are_bits_also_where_they_were_bytes)
+                      RUN(a_constant_has_the_bytes_of_its_shape) RUN(an_integer_is_of_its_type)
+                          RUN(a_float_is_of_its_type) RUN(what_this_reader_does_not_know_is_named)
+                              RUN(what_another_dialect_says_is_passed_over)
+                                  RUN(a_cast_between_dialects_is_its_operand)
+                                      RUN(text_of_a_dialect_that_matters_is_refused)
+                                          RUN(use_orders_are_passed_over) RUN(regions_nest_up_to_a_bound)
+                                              RUN(a_function_reads_nothing_of_the_module_around_it)
+                                                  RUN(a_region_is_one_block_that_returns))

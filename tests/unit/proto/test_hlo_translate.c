@@ -11,6 +11,7 @@
 #include "proto/bytes/file.h"
 #include "proto/model/saved_model.h"
 #include "proto/stablehlo/hlo_read.h"
+#include "tests/hlo/hlo_build.h"
 #include "tests/test.h"
 
 enum { LIMIT = 1 << 24 };
@@ -133,6 +134,26 @@ TEST(lack_of_memory_is_an_error)
     td_op_table_free(ops);
 }
 
+TEST(a_result_that_is_no_tensor_is_refused)
+{
+    struct hlo_parts p = hlo_parts_new();
+    struct td_err e = {0};
+    const int token = hlo_type_of(&p, HLO_VHLO, HLO_NUMBERS(22));
+    hlo_op(&p.body, HLO_CONVERT, HLO_RESULTS | HLO_OPERANDS);
+    struct hlo_out rest = HLO_NUMBERS(1, (uint64_t)token, 1, 0);
+    hlo_append(&p.body, &rest);
+    free(rest.p);
+    p.n_ops++;
+    p.n_values++;
+    hlo_return(&p, 0);
+    struct hlo_out bytes = hlo_bytes(&p);
+    open_ops();
+    CHECK(translate((const char *)bytes.p, bytes.n, &e) == TD_UNIMPLEMENTED);
+    CHECK_STR(e.msg, "function 'main', stablehlo.convert: result 0 is no tensor");
+    td_op_table_free(ops);
+    free(bytes.p);
+}
+
 static int count_calls(const struct td_graph *g)
 {
     int n = 0;
@@ -163,4 +184,5 @@ TEST(nodes_of_a_model_become_calls)
 }
 
 TEST_MAIN(RUN(artifacts_become_functions) RUN(changed_bytes_are_an_error_or_another_function)
-              RUN(lack_of_memory_is_an_error) RUN(nodes_of_a_model_become_calls))
+              RUN(lack_of_memory_is_an_error) RUN(a_result_that_is_no_tensor_is_refused)
+                  RUN(nodes_of_a_model_become_calls))
