@@ -260,7 +260,9 @@ enum td_code td_call_modules(struct td_graph *g, struct td_library *lib, const s
     if (all == NULL) {
         return td_no_memory(err, (size_t)n * sizeof *all, "functions");
     }
-    memcpy(all, lib->functions, (size_t)n * sizeof *all); /* those that come to stand among them have none */
+    for (int i = 0; i < n; i++) { /* those that come to stand among them have none */
+        all[i] = lib->functions[i];
+    }
     TD_TRY(convert_all(&c));
     for (int i = 0; i < n; i++) {
         c.g = &all[i]->body;
