@@ -96,18 +96,8 @@ static double draw(enum td_dtype t, double count, double prob, struct td_philox 
 enum td_code td_random_binomial_infer(struct td_infer *c, int shape, int i, struct td_err *err)
 {
     struct td_shape all;
-    const struct td_shape *out = &c->out[0];
     TD_TRY(td_shape_broadcast(&c->in[i], &c->in[i + 1], &all, err));
-    TD_TRY(td_random_fill_infer(c, shape, -1, err));
-    bool ends = all.rank <= out->rank;
-    for (int k = 0; ends && k < all.rank; k++) {
-        const int64_t a = all.dim[k], b = out->dim[out->rank - all.rank + k];
-        ends = a < 0 || b < 0 || a == b;
-    }
-    TD_FAIL_IF(all.rank >= 0 && out->rank >= 0 && !ends, err, INVALID_ARGUMENT,
-               "%s: Shape passed in must end with broadcasted shape: %s does not with %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(out), TD_SHAPE_STR(&all));
-    return TD_OK;
+    return td_random_fill_infer_over(c, shape, &all, err);
 }
 
 enum td_code td_random_binomial_fill(struct td_call *c, struct td_philox g, int i, struct td_tensor *out,

@@ -347,3 +347,19 @@ enum td_code td_random_fill_infer(struct td_infer *c, int i, int j, struct td_er
     TD_TRY(td_infer_shape_value(c, i, false, &c->out[0], err));
     return j < 0 ? TD_OK : td_shape_concat(&c->out[0], &c->in[j], &c->out[0], err);
 }
+
+enum td_code td_random_fill_infer_over(struct td_infer *c, int i, const struct td_shape *from,
+                                       struct td_err *err)
+{
+    const struct td_shape *out = &c->out[0];
+    TD_TRY(td_random_fill_infer(c, i, -1, err));
+    bool ends = from->rank <= out->rank;
+    for (int k = 0; ends && k < from->rank; k++) {
+        const int64_t a = from->dim[k], b = out->dim[out->rank - from->rank + k];
+        ends = a < 0 || b < 0 || a == b;
+    }
+    TD_FAIL_IF(from->rank >= 0 && out->rank >= 0 && !ends, err, INVALID_ARGUMENT,
+               "%s: Shape passed in must end with broadcasted shape: %s does not with %s",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(out), TD_SHAPE_STR(from));
+    return TD_OK;
+}

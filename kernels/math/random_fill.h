@@ -54,5 +54,8 @@ TD_MUST enum td_code td_random_fill_drawn_range(struct td_call *c, td_random_res
 /* Shape functions of random ops: input i is the shape, a vector; the output has it (followed by input j's).
  */
 TD_MUST enum td_code td_random_fill_infer(struct td_infer *c, int i, int j, struct td_err *err);
+/* The output has the shape that input i says, which must end with that of what is drawn from. */
+TD_MUST enum td_code td_random_fill_infer_over(struct td_infer *c, int i, const struct td_shape *from,
+                                               struct td_err *err);
 
 #endif

@@ -130,7 +130,7 @@ static enum td_code rows_run(struct td_call *c, struct td_err *err)
 
 static enum td_code last_infer(struct td_infer *c, struct td_err *err)
 {
-    const struct td_shape *seed = &c->in[1], *out = &c->out[0];
+    const struct td_shape *seed = &c->in[1];
     struct td_shape all = c->in[2];
     TD_FAIL_IF(seed->rank >= 0 && (seed->rank != 1 || (seed->dim[0] >= 0 && seed->dim[0] != 2)), err,
                INVALID_ARGUMENT, "%s: seed must have shape [2], not %s", TD_NODE_STR(c->node),
@@ -138,16 +138,7 @@ static enum td_code last_infer(struct td_infer *c, struct td_err *err)
     for (int i = 3; i < 2 + PARAMETERS; i++) {
         TD_TRY(td_shape_broadcast(&all, &c->in[i], &all, err));
     }
-    TD_TRY(td_random_fill_infer(c, 0, -1, err));
-    bool ends = all.rank <= out->rank;
-    for (int k = 0; ends && k < all.rank; k++) {
-        const int64_t a = all.dim[k], b = out->dim[out->rank - all.rank + k];
-        ends = a < 0 || b < 0 || a == b;
-    }
-    TD_FAIL_IF(all.rank >= 0 && out->rank >= 0 && !ends, err, INVALID_ARGUMENT,
-               "%s: Shape passed in must end with broadcasted shape: %s does not with %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(out), TD_SHAPE_STR(&all));
-    return TD_OK;
+    return td_random_fill_infer_over(c, 0, &all, err);
 }
 
 static enum td_code last_run(struct td_call *c, struct td_err *err)

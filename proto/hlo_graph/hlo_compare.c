@@ -7,18 +7,6 @@
 
 #include "proto/hlo_graph/hlo_rules.h"
 
-/* The parts of the first n operands. */
-static bool parts(struct td_hlo_frame *f, const struct td_hlo_op *op, int n, struct td_value *out)
-{
-    if (op->n_in < n || op->n_out != 1) {
-        td_hlo_fail(f, TD_INVALID_ARGUMENT, "it has %d operands, wants %d", op->n_in, n);
-    }
-    for (int i = 0; f->e.rc == TD_OK && i < n; i++) {
-        out[i] = td_hlo_part(f, op->in[i])->part;
-    }
-    return f->e.rc == TD_OK;
-}
-
 /* A float's bits are its size behind a sign: those of negative numbers fall as the integer rises. */
 struct td_value td_hlo_order_key(struct td_hlo_frame *f, struct td_value x)
 {
@@ -48,7 +36,7 @@ void td_hlo_compare(struct td_hlo_frame *f, const struct td_hlo_op *op)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         name = td_hlo_text_is(op, "comparison_direction", rows[i].direction) ? rows[i].name : name;
     }
-    if (!parts(f, op, 2, x)) {
+    if (!td_hlo_parts(f, op, 2, x)) {
         return;
     }
     if (name == NULL) {
@@ -67,7 +55,7 @@ void td_hlo_compare(struct td_hlo_frame *f, const struct td_hlo_op *op)
 void td_hlo_select(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[3];
-    if (parts(f, op, 3, x)) {
+    if (td_hlo_parts(f, op, 3, x)) {
         td_hlo_put_like(f, op, 3, td_hlo_3(f, "SelectV2", x[0], x[1], x[2]));
     }
 }
@@ -75,7 +63,7 @@ void td_hlo_select(struct td_hlo_frame *f, const struct td_hlo_op *op)
 void td_hlo_clamp(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[3];
-    if (parts(f, op, 3, x)) {
+    if (td_hlo_parts(f, op, 3, x)) {
         td_hlo_put_like(f, op, 3, td_hlo_2(f, "Minimum", td_hlo_2(f, "Maximum", x[1], x[0]), x[2]));
     }
 }
@@ -97,7 +85,7 @@ static struct td_value saturated(struct td_hlo_frame *f, struct td_value x, enum
 void td_hlo_convert(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[1];
-    if (parts(f, op, 1, x)) {
+    if (td_hlo_parts(f, op, 1, x)) {
         const enum td_dtype to = op->out[0]->type.dtype;
         const bool narrows = td_hlo_is_float(td_dtype_of(x[0])) && td_hlo_is_integer(to);
         td_hlo_put_like(f, op, 1, narrows ? saturated(f, x[0], to) : td_hlo_cast(f, x[0], to));

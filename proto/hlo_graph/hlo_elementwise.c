@@ -8,22 +8,10 @@
 #include "proto/hlo_graph/hlo_rules.h"
 #include "proto/hlo_graph/hlo_softmax.h"
 
-/* The parts of the first n operands. */
-static bool parts(struct td_hlo_frame *f, const struct td_hlo_op *op, int n, struct td_value *out)
-{
-    if (op->n_in < n || op->n_out != 1) {
-        td_hlo_fail(f, TD_INVALID_ARGUMENT, "it has %d operands, wants %d", op->n_in, n);
-    }
-    for (int i = 0; f->e.rc == TD_OK && i < n; i++) {
-        out[i] = td_hlo_part(f, op->in[i])->part;
-    }
-    return f->e.rc == TD_OK;
-}
-
 void td_hlo_plain1(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[1];
-    if (parts(f, op, 1, x)) {
+    if (td_hlo_parts(f, op, 1, x)) {
         td_hlo_put_like(f, op, 1, td_hlo_1(f, f->as, x[0]));
     }
 }
@@ -31,7 +19,7 @@ void td_hlo_plain1(struct td_hlo_frame *f, const struct td_hlo_op *op)
 void td_hlo_plain2(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[2];
-    if (parts(f, op, 2, x)) {
+    if (td_hlo_parts(f, op, 2, x)) {
         td_hlo_put_like(f, op, 2, td_hlo_2(f, f->as, x[0], x[1]));
     }
 }
@@ -47,7 +35,7 @@ static struct td_value of_complex(struct td_hlo_frame *f, const char *name, stru
 void td_hlo_abs(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[1];
-    if (!parts(f, op, 1, x)) {
+    if (!td_hlo_parts(f, op, 1, x)) {
         return;
     }
     const enum td_dtype t = td_dtype_of(x[0]);
@@ -61,7 +49,7 @@ void td_hlo_abs(struct td_hlo_frame *f, const struct td_hlo_op *op)
 void td_hlo_component(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[1];
-    if (!parts(f, op, 1, x)) {
+    if (!td_hlo_parts(f, op, 1, x)) {
         return;
     }
     const bool imag = strcmp(f->as, "Imag") == 0;
@@ -74,7 +62,7 @@ void td_hlo_component(struct td_hlo_frame *f, const struct td_hlo_op *op)
 void td_hlo_negate(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[1];
-    if (parts(f, op, 1, x)) {
+    if (td_hlo_parts(f, op, 1, x)) {
         const enum td_dtype t = td_dtype_of(x[0]);
         td_hlo_put_like(f, op, 1,
                         td_hlo_is_unsigned(t) ? td_hlo_2(f, "Sub", td_hlo_zero(f, t), x[0])
@@ -85,7 +73,7 @@ void td_hlo_negate(struct td_hlo_frame *f, const struct td_hlo_op *op)
 void td_hlo_sign(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[1];
-    if (parts(f, op, 1, x)) {
+    if (td_hlo_parts(f, op, 1, x)) {
         const enum td_dtype t = td_dtype_of(x[0]);
         td_hlo_put_like(f, op, 1,
                         td_hlo_is_unsigned(t) ? td_hlo_2(f, "Minimum", x[0], td_hlo_number(f, t, 1))
@@ -96,7 +84,7 @@ void td_hlo_sign(struct td_hlo_frame *f, const struct td_hlo_op *op)
 void td_hlo_not(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[1];
-    if (parts(f, op, 1, x)) {
+    if (td_hlo_parts(f, op, 1, x)) {
         td_hlo_put_like(f, op, 1, td_hlo_1(f, td_dtype_of(x[0]) == TD_BOOL ? "LogicalNot" : "Invert", x[0]));
     }
 }
@@ -105,7 +93,7 @@ void td_hlo_not(struct td_hlo_frame *f, const struct td_hlo_op *op)
 void td_hlo_round_away(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[1];
-    if (!parts(f, op, 1, x)) {
+    if (!td_hlo_parts(f, op, 1, x)) {
         return;
     }
     const enum td_dtype t = td_dtype_of(x[0]);
@@ -120,7 +108,7 @@ void td_hlo_round_away(struct td_hlo_frame *f, const struct td_hlo_op *op)
 void td_hlo_cbrt(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[1];
-    if (parts(f, op, 1, x)) {
+    if (td_hlo_parts(f, op, 1, x)) {
         const enum td_dtype t = td_dtype_of(x[0]), by = td_dtype_size(t) < 4 ? TD_FLOAT : t;
         const struct td_value v = td_hlo_cast(f, x[0], by);
         const struct td_value root = td_hlo_2(f, "Pow", td_hlo_1(f, "Abs", v), td_hlo_number(f, by, 1.0 / 3));
@@ -153,7 +141,7 @@ static bool wants_integers(struct td_hlo_frame *f, struct td_value x)
 void td_hlo_popcnt(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[1];
-    if (parts(f, op, 1, x) && wants_integers(f, x[0])) {
+    if (td_hlo_parts(f, op, 1, x) && wants_integers(f, x[0])) {
         td_hlo_put_like(f, op, 1, td_hlo_cast(f, td_hlo_1(f, "PopulationCount", x[0]), td_dtype_of(x[0])));
     }
 }
@@ -162,7 +150,7 @@ void td_hlo_popcnt(struct td_hlo_frame *f, const struct td_hlo_op *op)
 void td_hlo_leading_zeros(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[1];
-    if (!parts(f, op, 1, x) || !wants_integers(f, x[0])) {
+    if (!td_hlo_parts(f, op, 1, x) || !wants_integers(f, x[0])) {
         return;
     }
     const enum td_dtype t = td_dtype_of(x[0]), u = unsigned_of(t);
@@ -185,7 +173,7 @@ void td_hlo_reduce_precision(struct td_hlo_frame *f, const struct td_hlo_op *op)
                              : exponent == 8 && mantissa == 23  ? TD_FLOAT
                              : exponent == 11 && mantissa == 52 ? TD_DOUBLE
                                                                 : TD_DTYPE_NONE;
-    if (!parts(f, op, 1, x)) {
+    if (!td_hlo_parts(f, op, 1, x)) {
         return;
     }
     if (by == TD_DTYPE_NONE) {
@@ -204,7 +192,7 @@ void td_hlo_or_logical(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[2];
     char name[32];
-    if (!parts(f, op, 2, x)) {
+    if (!td_hlo_parts(f, op, 2, x)) {
         return;
     }
     const size_t n = strcspn(f->as, "|");
@@ -241,7 +229,7 @@ static struct td_value not_zero(struct td_hlo_frame *f, struct td_value y, struc
 void td_hlo_divide(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[2], zero;
-    if (!parts(f, op, 2, x)) {
+    if (!td_hlo_parts(f, op, 2, x)) {
         return;
     }
     const enum td_dtype t = td_dtype_of(x[0]);
@@ -266,7 +254,7 @@ void td_hlo_divide(struct td_hlo_frame *f, const struct td_hlo_op *op)
 void td_hlo_remainder(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[2], zero = td_no_value;
-    if (!parts(f, op, 2, x)) {
+    if (!td_hlo_parts(f, op, 2, x)) {
         return;
     }
     const enum td_dtype t = td_dtype_of(x[0]);
@@ -299,7 +287,7 @@ static struct td_value shift_by(struct td_hlo_frame *f, struct td_value by, stru
 void td_hlo_shift(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[2], inside;
-    if (!parts(f, op, 2, x) || !wants_integers(f, x[0]) || !wants_integers(f, x[1])) {
+    if (!td_hlo_parts(f, op, 2, x) || !wants_integers(f, x[0]) || !wants_integers(f, x[1])) {
         return;
     }
     const enum td_dtype t = td_dtype_of(x[0]);
@@ -318,7 +306,7 @@ void td_hlo_shift(struct td_hlo_frame *f, const struct td_hlo_op *op)
 void td_hlo_complex(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[2];
-    if (parts(f, op, 2, x)) {
+    if (td_hlo_parts(f, op, 2, x)) {
         const enum td_dtype t = td_dtype_of(x[0]) == TD_FLOAT ? TD_COMPLEX64 : TD_COMPLEX128;
         td_hlo_put_like(f, op, 2, td_emit(&f->e, "Complex", x, 2, TD_ATTRS(TD_ATTR_OF_TYPE("Tout", t))));
     }
@@ -328,7 +316,7 @@ void td_hlo_complex(struct td_hlo_frame *f, const struct td_hlo_op *op)
 void td_hlo_maximum(struct td_hlo_frame *f, const struct td_hlo_op *op)
 {
     struct td_value x[2];
-    if (!parts(f, op, 2, x)) {
+    if (!td_hlo_parts(f, op, 2, x)) {
         return;
     }
     const enum td_dtype t = td_dtype_of(x[0]);

@@ -57,6 +57,17 @@ const struct td_hlo_made *td_hlo_part(struct td_hlo_frame *f, const struct td_hl
     return m;
 }
 
+bool td_hlo_parts(struct td_hlo_frame *f, const struct td_hlo_op *op, int n, struct td_value *out)
+{
+    if (op->n_in < n || op->n_out != 1) {
+        td_hlo_fail(f, TD_INVALID_ARGUMENT, "it has %d operands, wants %d", op->n_in, n);
+    }
+    for (int i = 0; f->e.rc == TD_OK && i < n; i++) {
+        out[i] = td_hlo_part(f, op->in[i])->part;
+    }
+    return f->e.rc == TD_OK;
+}
+
 static bool is_whole(const struct td_hlo_made *m, int rank)
 {
     return m->sure == all_bits(rank) && (m->rank == rank || rank == 0);

@@ -75,6 +75,9 @@ void *td_hlo_room(struct td_hlo_frame *f, size_t n, size_t size);
 /* ------------------------------------------------------------------ values */
 
 const struct td_hlo_made *td_hlo_part(struct td_hlo_frame *f, const struct td_hlo_value *v);
+/* The parts of the first n operands of an operation of one result; false, and the frame has failed, where it
+ * has fewer operands or more results. */
+bool td_hlo_parts(struct td_hlo_frame *f, const struct td_hlo_op *op, int n, struct td_value *out);
 struct td_value td_hlo_whole(struct td_hlo_frame *f, const struct td_hlo_value *v);
 /* Operand i as a whole. */
 struct td_value td_hlo_in(struct td_hlo_frame *f, const struct td_hlo_op *op, int i);

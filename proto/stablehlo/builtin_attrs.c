@@ -26,16 +26,6 @@ enum code {
     LOCATION_RANGE = 22
 };
 
-static enum td_code read_type(struct td_mlir_pool *pool, struct td_mlir_bytes *b, struct td_hlo_attr *out,
-                              struct td_err *err)
-{
-    const struct td_mlir_type *t;
-    TD_TRY(td_mlir_type_of(pool, b, &t, err));
-    out->kind = TD_HLO_TYPE;
-    out->type = t->t;
-    return TD_OK;
-}
-
 static enum td_code read_typed_string(struct td_mlir_pool *pool, struct td_mlir_bytes *b,
                                       struct td_hlo_attr *out, struct td_err *err)
 {
@@ -91,7 +81,7 @@ enum td_code td_builtin_attrs_read(struct td_mlir_pool *pool, struct td_mlir_byt
     case FLAT_SYMBOL:
         return td_mlir_symbol(pool, b, out, err);
     case TYPE:
-        return read_type(pool, b, out, err);
+        return td_mlir_type_attr(pool, b, out, err);
     case UNIT:
         out->kind = TD_HLO_UNIT;
         return TD_OK;

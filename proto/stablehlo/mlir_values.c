@@ -52,6 +52,16 @@ static enum td_code read_bits(struct td_mlir_bytes *b, int bits, uint64_t *v, st
     return TD_OK;
 }
 
+enum td_code td_mlir_type_attr(struct td_mlir_pool *pool, struct td_mlir_bytes *b, struct td_hlo_attr *out,
+                               struct td_err *err)
+{
+    const struct td_mlir_type *t;
+    TD_TRY(td_mlir_type_of(pool, b, &t, err));
+    out->kind = TD_HLO_TYPE;
+    out->type = t->t;
+    return TD_OK;
+}
+
 enum td_code td_mlir_integer(struct td_mlir_pool *pool, struct td_mlir_bytes *b, struct td_hlo_attr *out,
                              struct td_err *err)
 {

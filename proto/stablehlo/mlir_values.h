@@ -15,6 +15,9 @@ TD_MUST enum td_code td_mlir_string(struct td_mlir_pool *pool, struct td_mlir_by
 /* Another attribute, which is a string: a symbol. */
 TD_MUST enum td_code td_mlir_symbol(struct td_mlir_pool *pool, struct td_mlir_bytes *b,
                                     struct td_hlo_attr *out, struct td_err *err);
+/* A type alone. */
+TD_MUST enum td_code td_mlir_type_attr(struct td_mlir_pool *pool, struct td_mlir_bytes *b,
+                                       struct td_hlo_attr *out, struct td_err *err);
 /* A type, and a value of it: INT, or BOOL where the type is i1. */
 TD_MUST enum td_code td_mlir_integer(struct td_mlir_pool *pool, struct td_mlir_bytes *b,
                                      struct td_hlo_attr *out, struct td_err *err);

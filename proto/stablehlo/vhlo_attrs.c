@@ -123,16 +123,6 @@ static enum td_code read_boolean(struct td_mlir_bytes *b, struct td_hlo_attr *ou
     return TD_OK;
 }
 
-static enum td_code read_type(struct td_mlir_pool *pool, struct td_mlir_bytes *b, struct td_hlo_attr *out,
-                              struct td_err *err)
-{
-    const struct td_mlir_type *t;
-    TD_TRY(td_mlir_type_of(pool, b, &t, err));
-    out->kind = TD_HLO_TYPE;
-    out->type = t->t;
-    return TD_OK;
-}
-
 enum td_code td_vhlo_attrs_read(struct td_mlir_pool *pool, struct td_mlir_bytes *b, struct td_hlo_attr *out,
                                 struct td_err *err)
 {
@@ -156,7 +146,7 @@ enum td_code td_vhlo_attrs_read(struct td_mlir_pool *pool, struct td_mlir_bytes 
     case TENSOR:
         return td_mlir_dense(pool, b, out, err);
     case TYPE:
-        return read_type(pool, b, out, err);
+        return td_mlir_type_attr(pool, b, out, err);
     case TYPE_EXTENSIONS:
         return read_extensions(pool, b, out, err);
     case RESULT_ACCURACY:
