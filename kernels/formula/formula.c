@@ -353,3 +353,8 @@ struct td_value td_f_element(struct td_emitter *e, struct td_value vector, int64
     return td_emit(e, "StridedSlice", TD_IN(vector, td_f_ints(e, i), td_f_ints(e, end), td_f_ints(e, 1)),
                    TD_ATTRS(TD_ATTR_OF_INT("shrink_axis_mask", 1)));
 }
+
+void td_f_become(struct td_emitter *e, struct td_node *n, struct td_value v)
+{
+    td_emit_again(e, n, td_op_find(e->ops, "Identity"), TD_IN(v), TD_NO_ATTRS);
+}

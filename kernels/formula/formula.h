@@ -101,6 +101,8 @@ struct td_value td_f_part(struct td_emitter *e, struct td_value vector, int64_t 
 /* The vector without its last n elements; those alone. */
 struct td_value td_f_but_last(struct td_emitter *e, struct td_value vector, int64_t n);
 struct td_value td_f_last(struct td_emitter *e, struct td_value vector, int64_t n);
+/* n, whose results are one, becomes what passes v on. */
+void td_f_become(struct td_emitter *e, struct td_node *n, struct td_value v);
 /* Element i of a vector (negative: from its end): a scalar. */
 struct td_value td_f_element(struct td_emitter *e, struct td_value vector, int64_t i);
 

@@ -10,21 +10,16 @@
 #include "kernels/linalg/matrix_formula.h"
 #include "kernels/ops.h"
 
-static void become(struct td_emitter *e, struct td_node *n, struct td_value v)
-{
-    td_emit_again(e, n, td_op_find(e->ops, "Identity"), TD_IN(v), TD_NO_ATTRS);
-}
-
 /* Of both inputs the lower triangles count. */
 static void expand_cholesky(struct td_emitter *e, struct td_node *n)
 {
-    become(e, n, td_cholesky_formula(e, td_f_lower(e, n->in[0]), td_f_lower(e, n->in[1])));
+    td_f_become(e, n, td_cholesky_formula(e, td_f_lower(e, n->in[0]), td_f_lower(e, n->in[1])));
 }
 
 static void expand_eig(struct td_emitter *e, struct td_node *n)
 {
     const struct td_value values = td_f_1(e, "SelfAdjointEigV2", n->in[0]);
-    become(e, n, td_f_concat(e, TD_IN(td_f_expand(e, values, -2), td_f_port(values, 1)), -2));
+    td_f_become(e, n, td_f_concat(e, TD_IN(td_f_expand(e, values, -2), td_f_port(values, 1)), -2));
 }
 
 #define ROW(opname, args, fn)                                                                                \

@@ -17,40 +17,19 @@ struct pool {
     int64_t from, to;
 };
 
-static double rounded(enum td_dtype t, double v)
-{
-    return t == TD_DOUBLE  ? v
-           : t == TD_FLOAT ? (double)(float)v
-           : t == TD_HALF  ? (double)td_round_half((float)v)
-                           : (double)td_round_bf16((float)v);
-}
-
-static void store(struct td_tensor *y, int64_t i, double v)
-{
-    if (y->dtype == TD_DOUBLE) {
-        TD_DATA(y, double)[i] = v;
-    } else if (y->dtype == TD_FLOAT) {
-        TD_DATA(y, float)[i] = (float)v;
-    } else if (y->dtype == TD_HALF) {
-        TD_DATA(y, td_half)[i] = td_float_to_half((float)v);
-    } else {
-        TD_DATA(y, td_bf16)[i] = td_float_to_bf16((float)v);
-    }
-}
-
 /* The pools of n elements of x from `at` on, in the dtype t; returns how many. */
 static int64_t pool_row(const struct td_tensor *x, int64_t at, int64_t n, enum td_dtype t, struct pool *pools)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++) {
-        const double v = rounded(t, td_upcast_at(x, at + i));
+        const double v = td_round_to(t, td_upcast_at(x, at + i));
         pools[count++] = (struct pool){v, v, i, i + 1};
         while (count > 1 && pools[count - 1].mean > pools[count - 2].mean) {
             const struct pool last = pools[--count];
             struct pool *into = &pools[count - 1];
-            into->sum = rounded(t, into->sum + last.sum);
+            into->sum = td_round_to(t, into->sum + last.sum);
             into->to = last.to;
-            into->mean = rounded(t, into->sum / rounded(t, (double)(into->to - into->from)));
+            into->mean = td_round_to(t, into->sum / td_round_to(t, (double)(into->to - into->from)));
         }
     }
     return count;
@@ -67,6 +46,7 @@ static enum td_code isotonic_run(struct td_call *c, struct td_err *err)
     if (total == 0) {
         return TD_OK;
     }
+    const size_t size = td_dtype_size(y->dtype);
     TD_TRY(td_scratch(c, (size_t)n * sizeof(struct pool), &mem, err));
     for (int64_t at = 0; at < total; at += n) {
         if (td_stopped(c)) {
@@ -76,7 +56,7 @@ static enum td_code isotonic_run(struct td_call *c, struct td_err *err)
         const int64_t count = pool_row(x, at, n, y->dtype, mem);
         for (int64_t k = 0; k < count; k++) {
             for (int64_t i = pools[k].from; i < pools[k].to; i++) {
-                store(y, at + i, pools[k].mean);
+                td_downcast_doubles((char *)y->data + (size_t)(at + i) * size, &pools[k].mean, y->dtype, 1);
                 TD_DATA(segments, int32_t)[at + i] = (int32_t)k;
             }
         }

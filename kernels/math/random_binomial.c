@@ -70,13 +70,7 @@ static double by_rejection(double count, double prob, struct td_random_uniforms 
     return NAN; /* of counts that are no numbers */
 }
 
-/* a * b and 1 - a, as numbers of the parameters' type have it. */
-static double rounded(enum td_dtype t, double v)
-{
-    return t == TD_DOUBLE ? v : t == TD_FLOAT ? (float)v : td_half_to_float(td_float_to_half((float)v));
-}
-
-/* Number k of all. */
+/* Number k of all. 1 - prob and count * p are what the parameters' type t has of them. */
 static double draw(enum td_dtype t, double count, double prob, struct td_philox g, uint64_t k)
 {
     if (count <= 0 || prob <= 0) {
@@ -85,8 +79,8 @@ static double draw(enum td_dtype t, double count, double prob, struct td_philox 
     if (prob >= 1 || isnan(prob)) {
         return prob >= 1 ? count : NAN;
     }
-    const double p = prob <= 0.5 ? prob : rounded(t, 1 - prob);
-    const bool large = rounded(t, count * p) >= 10;
+    const double p = prob <= 0.5 ? prob : td_round_to(t, 1 - prob);
+    const bool large = td_round_to(t, count * p) >= 10;
     struct td_random_uniforms u = {&g, {0, 0}, 0};
     td_philox_skip(&g, k * (large ? LARGE_STEPS : SMALL_STEPS));
     const double v = large ? by_rejection(count, p, &u) : by_geometric(count, p, &u);

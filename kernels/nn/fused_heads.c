@@ -149,12 +149,6 @@ static bool is_known(const struct td_node *n)
     return count > 0 && args == td_attr_int(n, "num_args") && n->n_in >= 2 + args;
 }
 
-/* n is v from here on. */
-static void become(struct td_emitter *e, struct td_node *n, struct td_value v)
-{
-    td_emit_again(e, n, td_op_find(e->ops, "Identity"), TD_IN(v), TD_NO_ATTRS);
-}
-
 /* n is the op, with n's attributes of these names, and its fused_ops behind it. */
 static void expand(struct td_emitter *e, struct td_node *n, const char *op, const char *attrs)
 {
@@ -170,7 +164,7 @@ static void expand(struct td_emitter *e, struct td_node *n, const char *op, cons
         x = a->fn == NULL ? td_f_1(e, a->name, x) : a->fn(e, n, x, args);
         args += a->n_args;
     }
-    become(e, n, x);
+    td_f_become(e, n, x);
 }
 
 static void expand_conv(struct td_emitter *e, struct td_node *n)
@@ -212,7 +206,7 @@ static void expand_norm(struct td_emitter *e, struct td_node *n)
 static void pad_and_convolve(struct td_emitter *e, struct td_node *n, struct td_value x, int paddings)
 {
     const struct td_value padded = td_f_as(e, "MirrorPad", TD_IN(x, n->in[paddings]), n, "mode");
-    become(e, n, td_f_as(e, "Conv2D", TD_IN(padded, n->in[paddings + 1]), n, "strides,padding"));
+    td_f_become(e, n, td_f_as(e, "Conv2D", TD_IN(padded, n->in[paddings + 1]), n, "strides,padding"));
 }
 
 static void expand_pad(struct td_emitter *e, struct td_node *n)

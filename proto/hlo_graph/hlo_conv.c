@@ -26,12 +26,6 @@ struct conv {
     struct td_value x, w;
 };
 
-static bool is_set(const struct td_hlo_op *op, const char *name)
-{
-    const struct td_hlo_attr *a = td_hlo_attr(op, name);
-    return a != NULL;
-}
-
 /* One of the three layouts: the axes that the attributes name, in TensorFlow's order. */
 static void read_layout(struct td_hlo_frame *f, const struct td_hlo_op *op, const char *const names[3],
                         bool space_first, int64_t *axes)
@@ -107,8 +101,7 @@ static void reverse_filter(struct td_hlo_frame *f, const struct td_hlo_op *op, s
 {
     int n, n_reversed = 0;
     int64_t axes[MOST_SPACE];
-    const int64_t *reversed =
-        is_set(op, "window_reversal") ? td_hlo_ints(f, op, "window_reversal", &n) : NULL;
+    const int64_t *reversed = td_hlo_ints(f, op, "window_reversal", &n);
     for (int i = 0; reversed != NULL && i < n && i < c->n; i++) {
         if (reversed[i] != 0) {
             axes[n_reversed++] = i;

@@ -244,7 +244,7 @@ static enum td_code convert_all(struct call *c)
             TD_TRY(convert(c));
         }
     }
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; c->number > 0 && i < n; i++) {
         c->n = c->g->nodes[i];
         TD_TRY(is_lifted(c->n) ? lift(c) : TD_OK);
     }
